@@ -1,0 +1,161 @@
+// Command bench loads any broker that speaks the Kafka protocol, and prints one
+// line of JSON per run and one with the medians. With a reference broker it
+// alternates between the two and prints the ratio. See README.md.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"sort"
+	"time"
+)
+
+var (
+	bootstrap = flag.String("bootstrap", "127.0.0.1:9092", "broker under test")
+	pidFlag   = flag.Int("pid", 0, "its process id (for CPU and RSS); 0: not measured")
+	ref       = flag.String("ref", "", "reference broker; runs alternate ref, test, ref, test ... and a ratio line follows")
+	refPid    = flag.Int("refpid", 0, "its process id")
+	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start")
+	reps      = flag.Int("reps", 3, "runs per broker")
+	dur       = flag.Duration("d", 4*time.Second, "length of a run")
+	size      = flag.Int("size", 1024, "record value bytes")
+	nparts    = flag.Int("parts", 1, "partitions")
+	nclients  = flag.Int("clients", 1, "client connections or clients")
+	linger    = flag.Duration("linger", 0, "producer linger")
+	batch     = flag.Int("batch", 1<<20, "producer max batch bytes (raw: exact batch size)")
+	inflight  = flag.Int("inflight", 5, "requests in flight per connection (raw modes)")
+	comp      = flag.String("comp", "none", "none | lz4 | zstd | snappy | gzip")
+	acks      = flag.Int("acks", -1, "-1, 1 or 0")
+	rate      = flag.Int("rate", 20000, "records a second, latency and e2e modes")
+	buffered  = flag.Int("buffered", 20000, "max buffered records (franz-go)")
+	topicFlag = flag.String("topic", "", "use this topic (default: a fresh one per run)")
+	preload   = flag.Int64("preload", 1<<30, "bytes written before a fetch mode, per broker")
+	repeatRd  = flag.Int("passes", 1, "times a fetch mode reads the preload")
+	random    = flag.Bool("random", false, "incompressible values")
+	n         = flag.Int("n", 1000, "connections (conns) or partitions (parts)")
+	cmd       = flag.String("cmd", "", "shell command for start mode; it is killed after")
+	fetchMax  = flag.Int("fetchmax", 1<<20, "fetch max bytes per partition")
+	delTopic  = flag.Bool("deltopic", true, "delete topics made")
+)
+
+type result map[string]any
+
+func one(addr string, pid int) result {
+	ctx := context.Background()
+	switch *mode {
+	case "produce":
+		return runProduce(ctx, addr, pid)
+	case "latency":
+		return runLatency(ctx, addr, pid, false)
+	case "e2e":
+		return runLatency(ctx, addr, pid, true)
+	case "fetch":
+		return runFetch(ctx, addr, pid)
+	case "rawproduce":
+		t := makeTopic(ctx, addr, *nparts)
+		defer dropTopic(ctx, addr, t)
+		return runRawProduce(addr, t, pid)
+	case "rawlatency":
+		t := makeTopic(ctx, addr, *nparts)
+		defer dropTopic(ctx, addr, t)
+		return runRawLatency(addr, t, pid)
+	case "rawfetch":
+		return runRawFetch(addr, load(ctx, addr), pid)
+	case "conns":
+		return runConns(addr, pid)
+	case "parts":
+		return runParts(ctx, addr, pid)
+	case "start":
+		return runStart(addr)
+	}
+	log.Fatalf("no mode %q", *mode)
+	return nil
+}
+
+func median(rs []result) result {
+	m := result{}
+	for k, v := range rs[0] {
+		var f []float64
+		for _, r := range rs {
+			switch x := r[k].(type) {
+			case float64:
+				f = append(f, x)
+			case int64:
+				f = append(f, float64(x))
+			case int:
+				f = append(f, float64(x))
+			}
+		}
+		if len(f) == 0 {
+			m[k] = v
+			continue
+		}
+		sort.Float64s(f)
+		m[k] = f[len(f)/2]
+		if len(f)%2 == 0 {
+			m[k] = r2((f[len(f)/2-1] + f[len(f)/2]) / 2)
+		}
+	}
+	return m
+}
+
+func show(tag string, r result) {
+	b, _ := json.Marshal(r)
+	fmt.Printf("%s %s\n", tag, b)
+}
+
+func main() {
+	log.SetFlags(0)
+	flag.Parse()
+	var test, base []result
+	for i := 0; i < *reps; i++ {
+		if *ref != "" {
+			r := one(*ref, *refPid)
+			base = append(base, r)
+			show("ref  ", r)
+		}
+		r := one(*bootstrap, *pidFlag)
+		test = append(test, r)
+		show("test ", r)
+	}
+	mt := median(test)
+	if *ref == "" {
+		show("MEDIAN", mt)
+		return
+	}
+	mb := median(base)
+	show("MEDIAN ref ", mb)
+	show("MEDIAN test", mt)
+	// Each pair ran back to back: the median of the pairs' ratios stands more noise than the ratio of medians.
+	ratio := result{}
+	for k := range mt {
+		var f []float64
+		for i := range test {
+			a, ok1 := num(test[i][k])
+			b, ok2 := num(base[i][k])
+			if ok1 && ok2 && b != 0 {
+				f = append(f, a/b)
+			}
+		}
+		if len(f) > 0 {
+			sort.Float64s(f)
+			ratio[k] = r2(f[len(f)/2])
+		}
+	}
+	show("RATIO test/ref", ratio)
+}
+
+func num(v any) (float64, bool) {
+	switch x := v.(type) {
+	case float64:
+		return x, true
+	case int64:
+		return float64(x), true
+	case int:
+		return float64(x), true
+	}
+	return 0, false
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// measure runs f between two readings of the clocks.
+func measure(pid int, f func() (bytes, recs int64)) result {
+	var s0, s1 syscall.Rusage
+	b0 := procCPU(pid)
+	p0 := psi()
+	syscall.Getrusage(0, &s0)
+	t := time.Now()
+	bytes, recs := f()
+	el := time.Since(t).Seconds()
+	syscall.Getrusage(0, &s1)
+	b1 := procCPU(pid)
+	p1 := psi()
+	gb := float64(bytes) / 1e9
+	r := result{"MBps": r1(float64(bytes) / 1e6 / el), "recps": int64(float64(recs) / el), "secs": r2(el), "stall": r2((p1 - p0) / el),
+		"client_cpu_s_per_GB": r2((ru(s1) - ru(s0)) / gb)}
+	if pid > 0 {
+		r["broker_cpu_s_per_GB"] = r2((b1 - b0) / gb)
+		r["broker_MBps_per_core"] = r1(float64(bytes) / 1e6 / (b1 - b0))
+		r["rss_MiB"] = r1(float64(rss(pid)) / (1 << 20))
+	}
+	return r
+}
+
+func r1(f float64) float64 { return float64(int64(f*10+.5)) / 10 }
+func r2(f float64) float64 { return float64(int64(f*1000+.5)) / 1000 }
+func ru(r syscall.Rusage) float64 {
+	return float64(r.Utime.Sec+r.Stime.Sec) + float64(r.Utime.Usec+r.Stime.Usec)/1e6
+}
+
+func procCPU(pid int) float64 {
+	if pid <= 0 {
+		return 0
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+2:])
+	var u, k float64
+	fmt.Sscan(f[11], &u)
+	fmt.Sscan(f[12], &k)
+	return (u + k) / 100
+}
+
+func rss(pid int) int64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	var a, r int64
+	fmt.Sscan(string(b), &a, &r)
+	return r * int64(os.Getpagesize())
+}
+
+// psi is the machine's total CPU stall time in seconds: how much others disturbed the run.
+func psi() float64 {
+	b, _ := os.ReadFile("/proc/pressure/cpu")
+	i := strings.Index(string(b), "total=")
+	if i < 0 {
+		return 0
+	}
+	var t float64
+	fmt.Sscan(string(b[i+6:]), &t)
+	return t / 1e6
+}
+
+type hist struct {
+	mu sync.Mutex
+	d  []time.Duration
+}
+
+func (h *hist) add(d time.Duration) { h.mu.Lock(); h.d = append(h.d, d); h.mu.Unlock() }
+func (h *hist) into(r result, p string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.d) == 0 {
+		return
+	}
+	sort.Slice(h.d, func(i, j int) bool { return h.d[i] < h.d[j] })
+	q := func(f float64) float64 {
+		return r2(float64(h.d[min(len(h.d)-1, int(float64(len(h.d))*f))].Microseconds()) / 1000)
+	}
+	r[p+"p50_ms"], r[p+"p99_ms"], r[p+"p999_ms"], r[p+"max_ms"] = q(.5), q(.99), q(.999), q(1)
+}
