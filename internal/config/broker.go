@@ -1,0 +1,258 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+)
+
+// Broker is what a process needs to know to start, typed and checked.
+type Broker struct {
+	NodeID       kafka.NodeID
+	Rack         string
+	IsBroker     bool
+	IsController bool
+
+	Listeners   []Listener // where clients and brokers connect
+	Advertised  []Listener // what they are told; the port of the listener of the same name replaces a 0
+	InterBroker string     // name of the listener between brokers
+	Peers       []Listener // where the metadata members meet
+	Admin       string     // host:port of the admin HTTP, or ""
+
+	Metadata Metadata
+	Network  Network
+	Storage  Storage
+	Topics   Topics
+}
+
+// Metadata is how the process reaches the cluster's metadata.
+type Metadata struct {
+	Dir            string   // of the embedded store
+	Voters         []Voter  // empty: this node alone
+	Endpoints      []string // of an external store; empty: embedded
+	ClientPort     int32
+	SessionTimeout time.Duration
+}
+
+// Network bounds what comes in.
+type Network struct {
+	RequestMaxBytes    int32
+	InFlightMaxBytes   int64 // over all connections
+	SendBufferBytes    int   // -1: the system's
+	ReceiveBufferBytes int
+	MaxConnections     int
+	MaxPerIP           int
+	PerIP              map[netip.Addr]int
+	IdleTimeout        time.Duration // -1: none
+	FetchMaxBytes      int32
+	FetchSessions      int
+}
+
+// Storage is what the log directories need beside the topics' settings.
+type Storage struct {
+	Dirs                    []string
+	RecoveryThreads         int // per directory
+	RetentionInterval       time.Duration
+	RecoveryPointInterval   time.Duration
+	LogStartInterval        time.Duration
+	HighWatermarkInterval   time.Duration
+	ProducerIDExpiry        time.Duration
+	FlushSchedulerInterval  time.Duration
+	FullProduceValidation   bool // barnabas.produce.validation=full
+	OfflineReportingTimeout time.Duration
+}
+
+// Topics is what a topic gets that is created without saying.
+type Topics struct {
+	Partitions        int32
+	ReplicationFactor int16
+	AutoCreate        bool
+	Delete            bool // whether topics may be deleted
+}
+
+// Broker resolves the settings that concern several keys. host gives the
+// address to advertise for a listener on every interface; nil means DefaultHost.
+func (c *Config) Broker(host func() string) (Broker, error) {
+	if host == nil {
+		host = DefaultHost
+	}
+	b := Broker{
+		NodeID: kafka.NodeID(c.Int("node.id")),
+		Rack:   c.Text("broker.rack"),
+		Admin:  c.Text("barnabas.admin.listener"),
+	}
+	if b.NodeID < 0 { // broker.id=-1 asks for a number, as it did in Apache Kafka
+		b.NodeID = 1
+	}
+	roles := c.List("process.roles")
+	b.IsBroker, b.IsController = slices.Contains(roles, "broker"), slices.Contains(roles, "controller")
+	if err := c.addresses(&b, host); err != nil {
+		return Broker{}, err
+	}
+	if err := c.directories(&b); err != nil {
+		return Broker{}, err
+	}
+	if err := c.metadata(&b); err != nil {
+		return Broker{}, err
+	}
+	b.Network = c.network()
+	b.Storage = c.storage(b.Storage.Dirs)
+	b.Topics = Topics{
+		Partitions:        int32(c.Int("num.partitions")),
+		ReplicationFactor: int16(c.Int("default.replication.factor")),
+		AutoCreate:        c.Bool("auto.create.topics.enable"),
+		Delete:            c.Bool("delete.topic.enable"),
+	}
+	return b, nil
+}
+
+func (c *Config) addresses(b *Broker, host func() string) error {
+	all, err := c.parseListeners("listeners")
+	if err != nil {
+		return err
+	}
+	if err := checkPorts(all); err != nil {
+		return err
+	}
+	for _, l := range all {
+		if l.Protocol != "PLAINTEXT" {
+			return fmt.Errorf("listeners: %s asks for %s, which this version does not speak yet: use PLAINTEXT", l, l.Protocol)
+		}
+	}
+	b.Listeners, b.Peers = c.splitControllers(all)
+	if !b.IsBroker {
+		b.Listeners = nil
+		return nil
+	}
+	if len(b.Listeners) == 0 {
+		return errors.New("listeners: at least one for clients is needed")
+	}
+	if b.Advertised, err = c.advertised(b.Listeners, host); err != nil {
+		return err
+	}
+	b.InterBroker, err = c.interBroker(b.Listeners, b.Advertised)
+	return err
+}
+
+func (c *Config) directories(b *Broker) error {
+	dirs := c.List("log.dirs")
+	if len(dirs) == 0 {
+		return errors.New("log.dirs: at least one directory is needed")
+	}
+	for i, d := range dirs {
+		if slices.Contains(dirs[:i], d) {
+			return fmt.Errorf("log.dirs: %s stands twice", d)
+		}
+	}
+	b.Storage.Dirs = dirs
+	b.Metadata.Dir = c.Text("metadata.log.dir")
+	if b.Metadata.Dir == "" {
+		b.Metadata.Dir = dirs[0]
+	}
+	return nil
+}
+
+func (c *Config) metadata(b *Broker) error {
+	voters, err := c.parseVoters()
+	if err != nil {
+		return err
+	}
+	b.Metadata.Voters = voters
+	b.Metadata.Endpoints = c.List("barnabas.metadata.endpoints")
+	b.Metadata.ClientPort = int32(c.Int("barnabas.metadata.client.port"))
+	b.Metadata.SessionTimeout = c.Duration("broker.session.timeout.ms")
+	votes := slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == int32(b.NodeID) })
+	switch n := len(voters); {
+	case n != 0 && n != 1 && n != 3 && n != 5:
+		return fmt.Errorf("controller.quorum.voters: %d voters; one, three or five are needed", n)
+	case n > 0 && b.IsController && !votes:
+		return fmt.Errorf("process.roles: this node is a controller, and node.id %d is not in controller.quorum.voters", b.NodeID)
+	case n == 0 && !b.IsController && len(b.Metadata.Endpoints) == 0:
+		return errors.New("process.roles: a broker that is no controller needs controller.quorum.voters or barnabas.metadata.endpoints to find the cluster")
+	}
+	return nil
+}
+
+func (c *Config) network() Network {
+	n := Network{
+		RequestMaxBytes:    int32(c.Int("socket.request.max.bytes")),
+		InFlightMaxBytes:   c.Int("queued.max.request.bytes"),
+		SendBufferBytes:    int(c.Int("socket.send.buffer.bytes")),
+		ReceiveBufferBytes: int(c.Int("socket.receive.buffer.bytes")),
+		MaxConnections:     int(c.Int("max.connections")),
+		MaxPerIP:           int(c.Int("max.connections.per.ip")),
+		IdleTimeout:        c.Duration("connections.max.idle.ms"),
+		FetchMaxBytes:      int32(c.Int("fetch.max.bytes")),
+		FetchSessions:      int(c.Int("max.incremental.fetch.session.cache.slots")),
+	}
+	if n.InFlightMaxBytes <= 0 {
+		// Room for two of the largest requests, so that one cannot shut out the rest.
+		n.InFlightMaxBytes = 2 * int64(n.RequestMaxBytes)
+	}
+	n.PerIP, _ = parsePerAddress(c.Text("max.connections.per.ip.overrides"))
+	return n
+}
+
+func (c *Config) storage(dirs []string) Storage {
+	return Storage{
+		Dirs:                    dirs,
+		RecoveryThreads:         int(c.Int("num.recovery.threads.per.data.dir")),
+		RetentionInterval:       c.Duration("log.retention.check.interval.ms"),
+		RecoveryPointInterval:   c.Duration("log.flush.offset.checkpoint.interval.ms"),
+		LogStartInterval:        c.Duration("log.flush.start.offset.checkpoint.interval.ms"),
+		HighWatermarkInterval:   c.Duration("replica.high.watermark.checkpoint.interval.ms"),
+		ProducerIDExpiry:        c.Duration("producer.id.expiration.ms"),
+		FlushSchedulerInterval:  c.Duration("log.flush.scheduler.interval.ms"),
+		FullProduceValidation:   c.Text("barnabas.produce.validation") == "full",
+		OfflineReportingTimeout: c.Duration("log.dir.failure.timeout.ms"),
+	}
+}
+
+// crossCheck looks at keys that must agree.
+func (c *Config) crossCheck() []error {
+	var errs []error
+	if c.IsSet("broker.id") && c.IsSet("node.id") {
+		id := c.Int("broker.id")
+		if node := c.Int("node.id"); id != node && id != -1 {
+			errs = append(errs, fmt.Errorf("broker.id: %d is not node.id, which is %d: set one of them", id, node))
+		}
+	}
+	for _, pair := range ordered {
+		if low, high := c.Int(pair.low), c.Int(pair.high); low > high {
+			errs = append(errs, fmt.Errorf("%s: %d is above %s, which is %d", pair.low, low, pair.high, high))
+		}
+	}
+	for _, key := range []string{"num.partitions", "default.replication.factor"} {
+		if c.Int(key) < 1 {
+			errs = append(errs, fmt.Errorf("%s: %d; at least 1 is needed", key, c.Int(key)))
+		}
+	}
+	return errs
+}
+
+// ordered pairs: the first may not be above the second.
+var ordered = []struct{ low, high string }{
+	{"group.min.session.timeout.ms", "group.max.session.timeout.ms"},
+	{"group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"},
+	{"group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"},
+	{"group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"},
+	{"group.share.min.session.timeout.ms", "group.share.max.session.timeout.ms"},
+	{"group.share.min.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"},
+	{"group.share.min.assignment.interval.ms", "group.share.max.assignment.interval.ms"},
+	{"group.share.min.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"},
+	{"group.share.min.delivery.count.limit", "group.share.max.delivery.count.limit"},
+	{"group.share.min.partition.max.record.locks", "group.share.max.partition.max.record.locks"},
+	{"group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"},
+	{"group.streams.min.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"},
+	{"group.streams.min.assignment.interval.ms", "group.streams.max.assignment.interval.ms"},
+	{"group.streams.num.standby.replicas", "group.streams.max.standby.replicas"},
+	{"log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"},
+	{"replica.fetch.wait.max.ms", "replica.lag.time.max.ms"},
+	{"replica.fetch.wait.max.ms", "replica.socket.timeout.ms"},
+	{"socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms"},
+	{"add.partitions.to.txn.retry.backoff.ms", "add.partitions.to.txn.retry.backoff.max.ms"},
+}

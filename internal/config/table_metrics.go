@@ -1,0 +1,19 @@
+package config
+
+// Metrics and telemetry.
+var metricsKeys = []Key{
+	{Name: "metrics.num.samples", Type: Int, Default: value("2"), Check: atLeast(1), State: Never,
+		Doc: "Samples of Kafka's own metrics; Prometheus computes rates."},
+	{Name: "metrics.sample.window.ms", Type: Long, Default: value("30000"), Check: atLeast(1), State: Never,
+		Doc: "Window of Kafka's own metrics; Prometheus computes rates."},
+	{Name: "metric.reporters", Type: List, Default: value("org.apache.kafka.common.metrics.JmxReporter"), Mode: ClusterWide, State: Never,
+		Doc: "Java classes that report metrics; see barnabas.admin.listener."},
+	{Name: "metrics.recording.level", Type: String, Default: value("INFO"), Check: oneOf("INFO", "DEBUG", "TRACE"), State: Never,
+		Doc: "Level of Kafka's own metrics."},
+	{Name: "kafka.metrics.reporters", Type: List, Default: value(""), State: Never,
+		Doc: "Java classes that report metrics; see barnabas.admin.listener."},
+	{Name: "kafka.metrics.polling.interval.secs", Type: Int, Default: value("10"), Check: atLeast(1), State: Never,
+		Doc: "Interval of these classes."},
+	{Name: "telemetry.max.bytes", Type: Int, Default: value("1048576"), Check: atLeast(1), State: Planned,
+		Doc: "Size of a client's pushed metrics at most (KIP-714)."},
+}

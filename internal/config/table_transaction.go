@@ -1,0 +1,33 @@
+package config
+
+// Transactions and producer ids.
+var transactionKeys = []Key{
+	{Name: "transactional.id.expiration.ms", Type: Int, Default: value("604800000"), Check: atLeast(1), State: Planned,
+		Doc: "How long a transactional id without a transaction is remembered."},
+	{Name: "transaction.max.timeout.ms", Type: Int, Default: value("900000"), Check: atLeast(1), State: Planned,
+		Doc: "The longest time-out that a producer may ask for."},
+	{Name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", Type: Int, Default: value("10000"), Check: atLeast(1), State: Planned,
+		Doc: "How often transactions that ran out of time are aborted."},
+	{Name: "transaction.remove.expired.transaction.cleanup.interval.ms", Type: Int, Default: value("3600000"), Check: atLeast(1), State: Planned,
+		Doc: "How often expired transactional ids are removed."},
+	{Name: "transaction.two.phase.commit.enable", Type: Boolean, Default: value("false"), State: Planned,
+		Doc: "Whether producers may take part in two-phase commit (KIP-939)."},
+	{Name: "transaction.partition.verification.enable", Type: Boolean, Default: value("true"), Mode: ClusterWide, State: Planned,
+		Doc: "Whether a partition asks the coordinator before it takes a transactional record (KIP-890)."},
+	{Name: "transaction.state.log.replication.factor", Type: Short, Default: value("3"), Kafka: "3", Check: atLeast(1), State: Planned,
+		Doc: "Replicas of the transaction topic. Unset, it is 3 or the number of brokers, whichever is less, and is raised when brokers join."},
+	{Name: "transaction.state.log.min.isr", Type: Int, Default: value("2"), Check: atLeast(1), State: Planned,
+		Doc: "min.insync.replicas of the transaction topic."},
+	{Name: "transaction.state.log.num.partitions", Type: Int, Default: value("50"), Check: atLeast(1), State: Planned,
+		Doc: "Partitions of the transaction topic; not to be changed once it exists."},
+	{Name: "transaction.state.log.segment.bytes", Type: Int, Default: value("104857600"), Check: atLeast(1), State: Planned,
+		Doc: "Segment size of the transaction topic."},
+	{Name: "transaction.state.log.load.buffer.size", Type: Int, Default: value("5242880"), Check: atLeast(1), State: Planned,
+		Doc: "Bytes read at a time when a transaction coordinator loads its state."},
+	{Name: "producer.id.expiration.ms", Type: Int, Default: value("86400000"), Check: atLeast(1), Mode: ClusterWide, State: Live,
+		Doc: "How long a partition remembers an idempotent producer that is silent."},
+	{Name: "add.partitions.to.txn.retry.backoff.ms", Type: Int, Default: value("20"), Check: atLeast(1), State: Planned,
+		Doc: "First pause between tries to verify a partition of a transaction."},
+	{Name: "add.partitions.to.txn.retry.backoff.max.ms", Type: Int, Default: value("100"), Check: atLeast(0), State: Planned,
+		Doc: "Longest pause between tries to verify a partition of a transaction."},
+}
