@@ -1,0 +1,443 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/segment"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
+)
+
+// ManagerConfig of New. Zero values of the numbers mean the defaults named.
+type ManagerConfig struct {
+	Dirs               []string
+	RecoveryThreads    int           // per directory; 2
+	CheckpointInterval time.Duration // 1 min
+	RetentionInterval  time.Duration // 5 min
+	LowWaterBytes      int64         // writes refused below (safety 14); 0 never
+	Defaults           Config        // of logs that are opened before their topic's configuration is known
+	ClusterID          string        // "" accepts any, and makes a new one for empty directories
+	NodeID             kafka.NodeID
+	ProducerExpiration time.Duration // 1 day
+	MaxOpenFiles       int           // data files kept open; 4096
+	MaxIndexBytes      int64         // index blocks kept in memory; 64 MiB
+	StrayDelay         time.Duration // after which a -stray directory is deleted; 7 days
+	// ConfigFor gives a log that is found on disk its configuration, when the
+	// topic is known already; nil, or ok false, means Defaults.
+	ConfigFor func(tp kafka.TopicPartition, id kafka.TopicID) (cfg Config, ok bool)
+	// DirFailed is told that a directory went offline, and whether another is left.
+	DirFailed func(id kafka.DirID, err error, left int)
+}
+
+func (c *ManagerConfig) setDefaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&c.CheckpointInterval, time.Minute)
+	def(&c.RetentionInterval, 5*time.Minute)
+	def(&c.StrayDelay, 7*24*time.Hour)
+	if c.RecoveryThreads <= 0 {
+		c.RecoveryThreads = 2
+	}
+	if c.MaxOpenFiles <= 0 {
+		c.MaxOpenFiles = 4096
+	}
+	if c.MaxIndexBytes <= 0 {
+		c.MaxIndexBytes = 64 << 20
+	}
+	if c.Defaults.SegmentBytes == 0 {
+		c.Defaults = DefaultConfig()
+	}
+}
+
+// Progress counts what Open does, for the log line and /readyz.
+type Progress struct {
+	Logs   atomic.Int64 // to be opened
+	Opened atomic.Int64
+	Bytes  atomic.Int64 // checked by recovery
+}
+
+// Manager owns the log directories. New, Open, Run and Close are called once,
+// in that order; everything else may be called concurrently between Open and
+// Close.
+type Manager struct {
+	cfg      ManagerConfig
+	fs       vfs.FS
+	logger   *slog.Logger
+	metrics  *metrics
+	files    *segment.Files
+	progress Progress
+	dirs     []*logDir
+	flushers map[uint64]*flusher
+	tasks    tasks
+	wake     chan struct{}
+	claimed  bool
+
+	mu   sync.RWMutex
+	logs map[kafka.TopicPartition]*Log
+}
+
+// New returns a Manager over fsys. It does no I/O. A nil registerer leaves the
+// metrics unregistered.
+func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Registerer) *Manager {
+	cfg.setDefaults()
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	m := &Manager{cfg: cfg, fs: fsys, logger: logger, logs: map[kafka.TopicPartition]*Log{}, flushers: map[uint64]*flusher{}, wake: make(chan struct{}, 1)}
+	m.files = segment.NewFiles(fsys, cfg.MaxOpenFiles, cfg.MaxIndexBytes)
+	m.metrics = newMetrics(reg, func() float64 { return float64(m.files.Open()) })
+	for _, path := range cfg.Dirs {
+		m.dirs = append(m.dirs, &logDir{m: m, path: filepath.Clean(path), logger: logger, files: m.files, logs: map[kafka.TopicPartition]*Log{},
+			removed: map[kafka.TopicPartition]bool{}, stored: map[string][sha256.Size]byte{}})
+	}
+	return m
+}
+
+// Progress tells how far Open is.
+func (m *Manager) Progress() *Progress { return &m.progress }
+
+// DirStatus describes a log directory.
+type DirStatus struct {
+	ID         kafka.DirID
+	Path       string
+	Clean      bool  // the stop before this start was in order
+	CleanEpoch int64 // the broker epoch of that stop, -1 unknown
+	Offline    error // nil while it works
+	Full       bool  // below the low-water mark
+	Partitions int
+	Usage      vfs.Usage
+}
+
+// Dirs describes the log directories, in the order of the configuration.
+func (m *Manager) Dirs() []DirStatus {
+	out := make([]DirStatus, len(m.dirs))
+	for i, d := range m.dirs {
+		d.mu.Lock()
+		n := len(d.logs)
+		d.mu.Unlock()
+		u, _ := m.fs.Usage(d.path)
+		out[i] = DirStatus{ID: d.id, Path: d.path, Clean: d.clean, CleanEpoch: d.cleanEpoch, Offline: d.offline(), Full: d.full.Load(), Partitions: n, Usage: u}
+	}
+	return out
+}
+
+// Format is what the directories remember of the metadata that was applied:
+// the cluster's id ("" before the first SetRevision), and the highest revision.
+func (m *Manager) Format() (metadataCluster string, revision int64) {
+	for _, d := range m.dirs {
+		if d.format.Revision >= revision && d.offline() == nil {
+			metadataCluster, revision = d.format.Cluster, d.format.Revision
+		}
+	}
+	return metadataCluster, revision
+}
+
+// SetRevision makes durable that metadata of a cluster was applied up to
+// revision. The caller refuses to start when Format tells another cluster, or
+// a higher revision than the metadata has (safety 15).
+func (m *Manager) SetRevision(metadataCluster string, revision int64) error {
+	var errs []error
+	for _, d := range m.dirs {
+		if d.offline() != nil {
+			continue
+		}
+		d.ckptMu.Lock()
+		if d.format.Cluster != metadataCluster || d.format.Revision < revision {
+			d.format.Cluster, d.format.Revision = metadataCluster, revision
+			errs = append(errs, d.saveFormat())
+		}
+		d.ckptMu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// Get returns an open log.
+func (m *Manager) Get(tp kafka.TopicPartition) (*Log, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	l, ok := m.logs[tp]
+	return l, ok
+}
+
+// Logs returns all open logs, by name.
+func (m *Manager) Logs() []*Log {
+	m.mu.RLock()
+	out := make([]*Log, 0, len(m.logs))
+	for _, l := range m.logs {
+		out = append(out, l)
+	}
+	m.mu.RUnlock()
+	slices.SortFunc(out, func(a, b *Log) int {
+		if a.tp.Topic != b.tp.Topic {
+			if a.tp.Topic < b.tp.Topic {
+				return -1
+			}
+			return 1
+		}
+		return int(a.tp.Partition) - int(b.tp.Partition)
+	})
+	return out
+}
+
+// Create returns the log of a partition, making it in the directory with the
+// fewest partitions when it is not there. Its topic id is durable on return.
+// A directory of the name that belongs to another topic id is put aside as
+// stray first, never reused.
+func (m *Manager) Create(tp kafka.TopicPartition, id kafka.TopicID, cfg Config) (*Log, error) {
+	m.mu.RLock()
+	l, ok := m.logs[tp]
+	m.mu.RUnlock()
+	if ok && l.failed() == nil {
+		if l.id == id || l.id.IsZero() {
+			return l, l.adoptID(id, cfg)
+		}
+		if err := m.Stray(tp); err != nil {
+			return nil, err
+		}
+	} else if ok {
+		return nil, l.failed()
+	}
+	d, err := m.pick()
+	if err != nil {
+		return nil, err
+	}
+	return m.createIn(d, tp, id, cfg)
+}
+
+// adoptID gives a log that had no partition.metadata its topic id.
+func (l *Log) adoptID(id kafka.TopicID, cfg Config) error {
+	l.maint.Lock()
+	defer l.maint.Unlock()
+	if l.id.IsZero() && !id.IsZero() {
+		if err := writeTopicID(l.m.fs, l.dir, id); err != nil {
+			return l.writeFailed(err)
+		}
+		l.id = id
+	}
+	l.SetConfig(cfg)
+	return nil
+}
+
+func (m *Manager) pick() (*logDir, error) {
+	var best *logDir
+	least := 0
+	var last error
+	for _, d := range m.dirs {
+		if err := d.offline(); err != nil {
+			last = err
+			continue
+		}
+		d.mu.Lock()
+		n := len(d.logs)
+		d.mu.Unlock()
+		if best == nil || n < least {
+			best, least = d, n
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("every log directory is offline: %w: %w", last, kerr.KafkaStorageError)
+	}
+	return best, nil
+}
+
+func (m *Manager) createIn(d *logDir, tp kafka.TopicPartition, id kafka.TopicID, cfg Config) (*Log, error) {
+	path := d.join(tp.String())
+	l := d.newLog(tp, id, path, cfg)
+	err := d.forgetRemoved(tp)
+	if err == nil {
+		err = m.fs.MkdirAll(path)
+	}
+	if err == nil {
+		err = m.fs.SyncDir(d.path)
+	}
+	if err == nil {
+		err = writeTopicID(m.fs, l.dir, id)
+	}
+	if err == nil {
+		o := opening{l: l, clean: true}
+		err = o.open(context.Background())
+	}
+	if err != nil {
+		return nil, l.writeFailed(err)
+	}
+	m.mu.Lock()
+	if have, ok := m.logs[tp]; ok {
+		m.mu.Unlock()
+		l.release()
+		return have, nil
+	}
+	d.add(l)
+	m.mu.Unlock()
+	return l, nil
+}
+
+// add lists an open log; m.mu is held.
+func (d *logDir) add(l *Log) {
+	d.m.logs[l.tp] = l
+	d.mu.Lock()
+	d.logs[l.tp] = l
+	d.mu.Unlock()
+	d.m.metrics.logs.Inc()
+}
+
+// Delete closes a partition's log and renames its directory away; its files
+// are removed after file.delete.delay.ms. The directory of another topic id
+// than the given one stays, and is an INCONSISTENT_TOPIC_ID.
+func (m *Manager) Delete(tp kafka.TopicPartition, id kafka.TopicID) error {
+	return m.moveAway(tp, id, deleteDirSuffix)
+}
+
+// Stray renames the directory of a partition that the metadata does not know;
+// it is kept for a while (safety 15).
+func (m *Manager) Stray(tp kafka.TopicPartition) error {
+	return m.moveAway(tp, kafka.TopicID{}, strayDirSuffix)
+}
+
+func (m *Manager) moveAway(tp kafka.TopicPartition, id kafka.TopicID, suffix string) error {
+	m.mu.RLock()
+	l, ok := m.logs[tp]
+	m.mu.RUnlock()
+	if !ok {
+		return fmt.Errorf("%s: no such log: %w", tp, kerr.UnknownTopicOrPartition)
+	}
+	if !id.IsZero() && !l.id.IsZero() && l.id != id {
+		return errWrongTopic(l.Path(), l.id, id)
+	}
+	if err := l.d.offline(); err != nil {
+		return l.failed()
+	}
+	name, err := awayName(tp, suffix)
+	if err != nil {
+		return err
+	}
+	l.maint.Lock()
+	defer l.maint.Unlock()
+	l.mu.Lock()
+	was := l.closed.Swap(true)
+	l.mu.Unlock()
+	if was {
+		return nil
+	}
+	path := l.d.join(name)
+	if err := m.fs.Rename(l.Path(), path); err != nil {
+		l.closed.Store(false)
+		return l.writeFailed(err)
+	}
+	l.dir.Set(path)
+	l.epochs.Moved(path)
+	m.mu.Lock()
+	delete(m.logs, tp)
+	m.mu.Unlock()
+	l.d.mu.Lock()
+	delete(l.d.logs, tp)
+	l.d.removed[tp] = true
+	l.d.mu.Unlock()
+	m.metrics.logs.Dec()
+	l.wakeWaiters()
+	l.release()
+	if err := m.fs.SyncDir(l.d.path); err != nil {
+		l.d.fail(err)
+		return l.failed()
+	}
+	delay := l.cfg.Load().FileDeleteDelay
+	if suffix == strayDirSuffix {
+		delay = m.cfg.StrayDelay
+	}
+	l.d.schedule(deletion{due: m.now().Add(delay), path: path})
+	l.logs.Info("log directory renamed", "tp", tp, "to", name)
+	return nil
+}
+
+// dirFailed tells the owner; it runs in a goroutine of its own.
+func (m *Manager) dirFailed(d *logDir, err error) {
+	if m.cfg.DirFailed == nil {
+		return
+	}
+	left := 0
+	for _, o := range m.dirs {
+		if o.offline() == nil {
+			left++
+		}
+	}
+	m.cfg.DirFailed(d.id, err, left)
+}
+
+// kick makes Run look at free space soon.
+func (m *Manager) kick() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// parallel runs do for each log on a few goroutines.
+func parallel(logs []*Log, workers int, do func(*Log)) {
+	if workers <= 0 {
+		workers = 2 * runtime.GOMAXPROCS(0)
+	}
+	next := make(chan *Log)
+	var wg sync.WaitGroup
+	for range min(workers, len(logs)) {
+		wg.Go(func() {
+			for l := range next {
+				do(l)
+			}
+		})
+	}
+	for _, l := range logs {
+		next <- l
+	}
+	close(next)
+	wg.Wait()
+}
+
+// tasks counts goroutines that tell owners of failures. Unlike a WaitGroup it
+// may be added to while someone waits.
+type tasks struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	n    int
+}
+
+// Go runs f in a goroutine that Wait waits for.
+func (t *tasks) Go(f func()) {
+	t.mu.Lock()
+	if t.cond == nil {
+		t.cond = sync.NewCond(&t.mu)
+	}
+	t.n++
+	t.mu.Unlock()
+	go func() {
+		f()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.n--; t.n == 0 {
+			t.cond.Broadcast()
+		}
+	}()
+}
+
+// Wait returns when none runs.
+func (t *tasks) Wait() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.n > 0 {
+		t.cond.Wait()
+	}
+}

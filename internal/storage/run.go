@@ -1,0 +1,456 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/checkpoint"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
+)
+
+// tick is how often Run looks at free space, deferred deletions and syncs that
+// are to be tried again.
+const tick = time.Second
+
+// Claim locks the directories and decides whether they are ours; empty ones are
+// formatted. One that is refused is an error (RefusedError) and leaves all of
+// them untouched. Afterwards ClusterID is known.
+func (m *Manager) Claim() error {
+	if len(m.dirs) == 0 {
+		return errors.New("no log directory is configured (log.dirs)")
+	}
+	if err := m.claim(); err != nil {
+		m.unlock()
+		return err
+	}
+	m.claimed = true
+	return nil
+}
+
+// ClusterID is the cluster that the claimed directories belong to.
+func (m *Manager) ClusterID() string { return m.cfg.ClusterID }
+
+// Open opens every log in the directories, which it claims when nobody did, and
+// recovers what was not closed in order. A directory that cannot be read is
+// offline.
+func (m *Manager) Open(ctx context.Context) error {
+	if !m.claimed {
+		if err := m.Claim(); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(m.dirs))
+	var wg sync.WaitGroup
+	for i, d := range m.dirs {
+		wg.Go(func() { errs[i] = d.open(ctx) })
+	}
+	wg.Wait()
+	left := 0
+	for i, d := range m.dirs {
+		if errs[i] != nil && d.offline() == nil {
+			if ctx.Err() != nil || !isDeviceError(errs[i]) {
+				m.unlock()
+				return errs[i]
+			}
+			d.fail(errs[i])
+		}
+		if d.offline() == nil {
+			left++
+		}
+	}
+	if left == 0 {
+		m.unlock()
+		return fmt.Errorf("no log directory can be used: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// claim inspects all directories before it touches one.
+func (m *Manager) claim() error {
+	fresh := make([]bool, len(m.dirs))
+	var err error
+	for i, d := range m.dirs {
+		if fresh[i], err = d.inspect(); err != nil {
+			return err
+		}
+	}
+	if err = m.agreeOnCluster(fresh); err != nil {
+		return err
+	}
+	for i, d := range m.dirs {
+		if fresh[i] {
+			if err := mkdirDurable(m.fs, d.path); err != nil {
+				return fmt.Errorf("log directory %s: %w", d.path, err)
+			}
+		}
+		if d.lock, err = m.fs.Lock(d.join(lockName)); err != nil {
+			if errors.Is(err, vfs.ErrLocked) {
+				return d.refuse("is in use by another process: stop that one, or set log.dirs to another directory")
+			}
+			return fmt.Errorf("lock log directory %s: %w", d.path, err)
+		}
+	}
+	seen := map[kafka.DirID]string{}
+	for i, d := range m.dirs {
+		if fresh[i] {
+			if err := d.writeFormat(); err != nil {
+				return fmt.Errorf("format log directory %s: %w", d.path, err)
+			}
+		}
+		if other, ok := seen[d.id]; ok {
+			return d.refuse("has the same directory.id as %s: one is a copy; take it out of log.dirs", other)
+		}
+		seen[d.id] = d.path
+		u, err := m.fs.Usage(d.path)
+		if err != nil {
+			return fmt.Errorf("log directory %s: %w", d.path, err)
+		}
+		if m.flushers[u.Device] == nil {
+			m.flushers[u.Device] = newFlusher()
+		}
+		d.flusher = m.flushers[u.Device]
+	}
+	return nil
+}
+
+// mkdirDurable makes a directory and those above it, and their names durable.
+func mkdirDurable(fsys vfs.FS, path string) error {
+	ok, err := vfs.Exists(fsys, path)
+	if err != nil {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if !ok && parent != path {
+		if err := mkdirDurable(fsys, parent); err != nil {
+			return err
+		}
+		if err := fsys.MkdirAll(path); err != nil {
+			return err
+		}
+	}
+	if ok {
+		return nil
+	}
+	return fsys.SyncDir(parent)
+}
+
+// agreeOnCluster sets the cluster's id: the one that is configured, or that the
+// directories have, or, when all are empty, a new one.
+func (m *Manager) agreeOnCluster(fresh []bool) error {
+	for i, d := range m.dirs {
+		switch {
+		case fresh[i] || d.cluster == "" || d.cluster == m.cfg.ClusterID:
+		case m.cfg.ClusterID == "":
+			m.cfg.ClusterID = d.cluster
+		default:
+			return d.refuse("belongs to cluster %s, not %s: set log.dirs to this cluster's directory or an empty one", d.cluster, m.cfg.ClusterID)
+		}
+	}
+	if m.cfg.ClusterID == "" {
+		id, err := newUUID()
+		if err != nil {
+			return err
+		}
+		m.cfg.ClusterID = id.String()
+	}
+	return nil
+}
+
+func (m *Manager) unlock() {
+	for _, d := range m.dirs {
+		if d.lock != nil {
+			_ = d.lock.Close()
+			d.lock = nil
+		}
+	}
+}
+
+// open opens the directory's logs.
+func (d *logDir) open(ctx context.Context) error {
+	if err := d.readClean(); err != nil {
+		return err
+	}
+	read := func(name string) (map[kafka.TopicPartition]int64, error) {
+		out, err := checkpoint.Read(d.m.fs, d.join(name))
+		if errors.Is(err, vfs.ErrCorrupt) {
+			d.logger.Warn("checkpoint is damaged and not used", "dir", d.path, "err", err)
+			return map[kafka.TopicPartition]int64{}, nil
+		}
+		return out, err
+	}
+	var err error
+	if d.points, err = read(checkpoint.RecoveryPoint); err != nil {
+		return err
+	}
+	if d.starts, err = read(checkpoint.LogStart); err != nil {
+		return err
+	}
+	if d.marks, err = read(checkpoint.HighWatermark); err != nil {
+		return err
+	}
+	if err := d.openLogs(ctx); err != nil {
+		return err
+	}
+	// The points first: with the mark gone, they tell what has to be checked.
+	// Partitions whose directories are gone leave the checkpoints here.
+	if err := errors.Join(d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()); err != nil {
+		return err
+	}
+	d.points, d.starts, d.marks = nil, nil, nil
+	return d.removeClean()
+}
+
+func (d *logDir) openLogs(ctx context.Context) error {
+	names, err := d.m.fs.List(d.path)
+	if err != nil {
+		return err
+	}
+	var found []kafka.TopicPartition
+	for _, name := range names {
+		path := d.join(name)
+		switch {
+		case strings.HasSuffix(name, deleteDirSuffix):
+			d.schedule(deletion{due: d.m.now().Add(d.m.cfg.Defaults.FileDeleteDelay), path: path})
+		case strings.HasSuffix(name, strayDirSuffix):
+			d.schedule(deletion{due: d.m.now().Add(d.m.cfg.StrayDelay), path: path})
+		default:
+			if tp, _, ok := parsePartitionDir(name); ok {
+				if fi, err := d.m.fs.Stat(path); err == nil && fi.IsDir() {
+					found = append(found, tp)
+				}
+			}
+		}
+	}
+	d.m.progress.Logs.Add(int64(len(found)))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, len(found))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range min(d.m.cfg.RecoveryThreads, len(found)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(found)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if errs[i] = d.openLog(ctx, found[i]); errs[i] != nil {
+					cancel()
+				}
+				d.m.progress.Opened.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func (d *logDir) openLog(ctx context.Context, tp kafka.TopicPartition) error {
+	l := d.newLog(tp, kafka.TopicID{}, d.join(tp.String()), d.m.cfg.Defaults)
+	id, err := readTopicID(d.m.fs, l.dir)
+	if err != nil {
+		return err
+	}
+	l.id = id
+	if f := d.m.cfg.ConfigFor; f != nil {
+		if cfg, ok := f(tp, id); ok {
+			l.SetConfig(cfg)
+		}
+	}
+	o := opening{l: l, clean: d.clean, point: d.points[tp], start: d.starts[tp], hw: d.marks[tp]}
+	if err := o.open(ctx); err != nil {
+		return fmt.Errorf("open log %s: %w", l.Path(), err)
+	}
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	if other, ok := d.m.logs[tp]; ok {
+		return fmt.Errorf("%s is in two log directories, %s and %s: move one of them away", tp, other.d.path, d.path)
+	}
+	d.m.logs[tp] = l
+	d.mu.Lock()
+	d.logs[tp] = l
+	d.mu.Unlock()
+	d.m.metrics.logs.Inc()
+	return nil
+}
+
+// Run flushes, checkpoints, retains and deletes until ctx ends.
+func (m *Manager) Run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for _, f := range m.flushers {
+		f.start()
+		for range syncsPerDevice {
+			workers.Go(f.run)
+		}
+	}
+	var slow sync.WaitGroup
+	slow.Go(func() { m.every(ctx, m.cfg.CheckpointInterval, m.checkpointAll) })
+	slow.Go(func() { m.every(ctx, m.cfg.RetentionInterval, func(context.Context) { m.Retain(m.now()) }) })
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+			m.tick()
+		case <-m.wake:
+			for _, d := range m.dirs {
+				d.checkSpace()
+			}
+		}
+	}
+	slow.Wait()
+	for _, f := range m.flushers {
+		f.stop()
+	}
+	workers.Wait()
+	m.tasks.Wait()
+	return nil
+}
+
+func (m *Manager) every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			do(ctx)
+		}
+	}
+}
+
+func (m *Manager) tick() {
+	now := m.now()
+	for _, d := range m.dirs {
+		d.checkSpace()
+		d.deleteDue(now)
+		for _, l := range d.takeRetries() {
+			l.requestSync()
+		}
+	}
+	m.flushByTime(now)
+}
+
+// flushByTime asks for the syncs that flush.ms wants.
+func (m *Manager) flushByTime(now time.Time) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, l := range m.logs {
+		c := l.cfg.Load()
+		if c.FlushMs > 0 && l.flushed.Load() < l.end.Load() && now.UnixMilli()-l.flushedMs.Load() >= c.FlushMs.Milliseconds() {
+			l.flushedMs.Store(now.UnixMilli())
+			l.requestSync()
+		}
+	}
+}
+
+func (m *Manager) checkpointAll(ctx context.Context) {
+	for _, d := range m.dirs {
+		if err := d.checkpoint(ctx); err != nil && d.offline() == nil && ctx.Err() == nil {
+			m.logger.Warn("checkpoint is not complete", "dir", d.path, "err", err)
+		}
+	}
+	m.expireProducers()
+}
+
+// expireProducers forgets producers not heard of for a day, some thousands a
+// log and round.
+func (m *Manager) expireProducers() {
+	now := m.now()
+	for _, l := range m.Logs() {
+		l.mu.Lock()
+		if l.prods.Len() > 0 {
+			l.prods.Expire(now, 4096)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// Checkpoint makes everything durable that recovery would otherwise check, as
+// Run does from time to time.
+func (m *Manager) Checkpoint(ctx context.Context) error {
+	var errs []error
+	for _, d := range m.dirs {
+		if d.offline() == nil {
+			errs = append(errs, d.checkpoint(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Retain applies retention to every log, as Run does from time to time. New
+// log starts are durable before a file goes.
+func (m *Manager) Retain(now time.Time) {
+	for _, d := range m.dirs {
+		var raised []*Log
+		for _, l := range d.list() {
+			ok, err := l.raiseStart(l.retainTo(now))
+			if ok && err == nil {
+				raised = append(raised, l)
+			}
+		}
+		if len(raised) == 0 {
+			continue
+		}
+		err := d.writeLogStarts()
+		for _, l := range raised {
+			if err == nil {
+				err = l.dropBelowStart()
+			}
+		}
+		if err != nil {
+			m.logger.Warn("retention is not complete", "dir", d.path, "err", err)
+		}
+	}
+}
+
+// Close brings every directory that works into good order, marks it clean for
+// the given broker epoch, and unlocks it. Nothing may be appended any more, and
+// Run has returned.
+func (m *Manager) Close(brokerEpoch int64) error {
+	var errs []error
+	for _, d := range m.dirs {
+		if d.lock == nil {
+			continue
+		}
+		errs = append(errs, d.close(brokerEpoch))
+	}
+	m.tasks.Wait()
+	m.unlock()
+	return errors.Join(errs...)
+}
+
+func (d *logDir) close(brokerEpoch int64) error {
+	logs := d.list()
+	var mu sync.Mutex
+	var errs []error
+	parallel(logs, 0, func(l *Log) {
+		l.mu.Lock()
+		l.closed.Store(true)
+		l.mu.Unlock()
+		if err := l.closeFiles(); err != nil {
+			mu.Lock()
+			errs = append(errs, fmt.Errorf("close %s: %w", l.tp, err))
+			mu.Unlock()
+		}
+		l.release()
+	})
+	if err := d.offline(); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if err := errors.Join(d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()); err != nil {
+		return err
+	}
+	return d.writeClean(brokerEpoch)
+}
