@@ -1,0 +1,81 @@
+package etcdstore
+
+import (
+	"crypto/tls"
+	"errors"
+	"time"
+)
+
+// Config of a Store. With Endpoints it is a client of an etcd that is there;
+// without, Member is embedded in this process.
+type Config struct {
+	Endpoints []string    // host:port or URLs of client listeners
+	TLS       *tls.Config // to Endpoints; nil: plain
+	Username  string      // at Endpoints; "": none
+	Password  string
+	Member    Member
+	// RequestTimeout bounds a call whose context has no earlier deadline: 10 s.
+	RequestTimeout time.Duration
+}
+
+// Member is the embedded etcd: for now one that is its whole cluster. Peers and
+// client listeners will be further fields; a member started without them can be
+// given peer URLs later by etcd's own reconfiguration.
+type Member struct {
+	Dir string // made when missing
+	// Name in the cluster: "barnabas".
+	Name string
+	// Tick and Election: 100 ms and 1 s, which held on a busy shared disk where 50 and 500 ms lost leaders.
+	Tick, Election time.Duration
+	// Quota of the database file: 8 GiB. Beyond it writes are refused until there is room.
+	Quota int64
+	// Keep is how much history watches and paged listings find: 10 min.
+	Keep time.Duration
+	// Ballast is the size of the file kept against a full disk: 64 MiB; negative: none. It is given up
+	// when less than BallastBelow is free (its own size), and made again with three times both free.
+	Ballast, BallastBelow int64
+	// CareEvery is how often alarm, file size and sync times are looked at: 1 min.
+	CareEvery time.Duration
+	// DefragFrom is the file size below which it is left alone: 64 MiB. Above, it is
+	// rewritten when more than half is free, and the disk has room for the copy.
+	DefragFrom int64
+}
+
+const (
+	// walSegment is smaller than etcd's 64 MB: two are preallocated, and a laptop's broker should not take 128 MB to be empty.
+	walSegment = 16 << 20
+	// slowSync is the 99th percentile of WAL syncs above which a line is logged.
+	slowSync = 250 * time.Millisecond
+	// ballastEvery is how often free space is looked at.
+	ballastEvery = 500 * time.Millisecond
+	// stopTimeout bounds the stop of a member that failed: parked goroutines may hold what it waits for.
+	stopTimeout = time.Second
+)
+
+func (c Config) withDefaults() (Config, error) {
+	if len(c.Endpoints) == 0 && c.Member.Dir == "" {
+		return c, errors.New("metadata store: neither a directory nor endpoints")
+	}
+	if len(c.Endpoints) > 0 && c.Member.Dir != "" {
+		return c, errors.New("metadata store: both a directory and endpoints")
+	}
+	def(&c.RequestTimeout, 10*time.Second)
+	m := &c.Member
+	def(&m.Name, "barnabas")
+	def(&m.Tick, 100*time.Millisecond)
+	def(&m.Election, 10*m.Tick)
+	def(&m.Quota, 8<<30)
+	def(&m.Keep, 10*time.Minute)
+	def(&m.Ballast, 64<<20)
+	def(&m.BallastBelow, m.Ballast)
+	def(&m.CareEvery, time.Minute)
+	def(&m.DefragFrom, 64<<20)
+	return c, nil
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

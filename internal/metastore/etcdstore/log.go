@@ -1,0 +1,99 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newZap is a zap logger that writes into logger, one level down: etcd's
+// information is our debugging. fatal is told what etcd would have ended the
+// process for.
+func newZap(logger *slog.Logger, fatal func(error)) *zap.Logger {
+	hook := fatalHook(fatal)
+	return zap.New(slogCore{handler: logger.Handler()}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
+}
+
+// fatalHook runs in the goroutine that logged the end of the process.
+type fatalHook func(error)
+
+// OnWrite reports and never returns. Goexit instead would run deferred unlocks
+// and closes, and let the rest of the member go on from there.
+func (h fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	err := errors.New("etcd: " + ce.Message)
+	for _, f := range fields {
+		if cause, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+	h(err)
+	select {}
+}
+
+// unfit are warnings that do not apply to an embedded member, or come at each
+// start because it elects itself before etcd's first look at the file's version.
+var unfit = map[string]bool{
+	"Running http and grpc server on single port. This is not recommended for production.": true,
+	"failed to update storage version": true,
+}
+
+// slogCore is a zapcore.Core over a slog.Handler.
+type slogCore struct {
+	handler slog.Handler
+}
+
+func slogLevel(l zapcore.Level) slog.Level {
+	switch l {
+	case zapcore.DebugLevel:
+		return slog.LevelDebug - 4
+	case zapcore.InfoLevel:
+		return slog.LevelDebug
+	case zapcore.WarnLevel:
+		return slog.LevelInfo
+	case zapcore.ErrorLevel:
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
+func (c slogCore) Enabled(l zapcore.Level) bool {
+	return c.handler.Enabled(context.Background(), slogLevel(l))
+}
+
+func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
+	return slogCore{handler: c.handler.WithAttrs(attrs(fields))}
+}
+
+func (c slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if unfit[e.Message] {
+		e.Level = zapcore.DebugLevel
+	}
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	r := slog.NewRecord(e.Time, slogLevel(e.Level), "etcd: "+e.Message, 0)
+	r.AddAttrs(attrs(fields)...)
+	return c.handler.Handle(context.Background(), r)
+}
+
+func (slogCore) Sync() error { return nil }
+
+func attrs(fields []zapcore.Field) []slog.Attr {
+	out := make([]slog.Attr, 0, len(fields))
+	for _, f := range fields {
+		enc := zapcore.NewMapObjectEncoder()
+		f.AddTo(enc)
+		for k, v := range enc.Fields {
+			out = append(out, slog.Any(k, v))
+		}
+	}
+	return out
+}
