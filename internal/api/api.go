@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/server"
+)
+
+// Limits are the settings that handlers need.
+type Limits struct {
+	FetchMaxBytes       int           // fetch.max.bytes
+	SessionSlots        int           // max.incremental.fetch.session.cache.slots
+	AutoCreate          bool          // auto.create.topics.enable
+	DeleteTopics        bool          // delete.topic.enable
+	NumPartitions       int32         // num.partitions
+	ReplicationFactor   int16         // default.replication.factor
+	RequestTimeout      time.Duration // for what a client sent without a bound of its own
+	MaxTopicsPerRequest int
+}
+
+// Partitions are the replicas that this broker hosts.
+type Partitions interface {
+	Get(tp kafka.TopicPartition) (*replica.Partition, bool)
+}
+
+// Cluster is where changes of metadata are made. Methods return when the
+// change is in this broker's own image, so that what follows on the same
+// connection sees it. Errors wrap *kerr.Error; a deadline of ctx that passed
+// is REQUEST_TIMED_OUT, and the change may have been made.
+type Cluster interface {
+	// CreateTopic makes a topic, or with validate only checks that it could.
+	CreateTopic(ctx context.Context, t NewTopic, validate bool) (CreatedTopic, error)
+	// DeleteTopic deletes the topic with this id.
+	DeleteTopic(ctx context.Context, id kafka.TopicID) error
+	// ProducerID hands out an id that nobody had before.
+	ProducerID(ctx context.Context) (int64, error)
+}
+
+// Settings resolves configuration.
+type Settings interface {
+	// Describe lists every topic setting with its value under these overrides.
+	Describe(overrides map[string]string) []Setting
+	// Validate checks overrides by name and value, nil for a null one; INVALID_CONFIG.
+	Validate(overrides map[string]*string) error
+}
+
+// Setting is one row of a described topic configuration.
+type Setting struct {
+	Name                string
+	Value               *string // nil: unset, or sensitive
+	ReadOnly, Sensitive bool
+	Source              int8 // ConfigSource code: 1 topic, 4 static broker, 5 default
+}
+
+// Features are what ApiVersions tells beside the table.
+type Features struct {
+	// Supported are the ranges of this binary, by feature name.
+	Supported map[string][2]int16
+}
+
+// Deps of New.
+type Deps struct {
+	Self       kafka.NodeID
+	Image      func() *meta.Image // the newest published one; never nil
+	Partitions Partitions
+	Cluster    Cluster
+	Settings   Settings
+	Limits     Limits
+	Features   Features
+	Log        *slog.Logger
+	Metrics    *Metrics
+	Now        func() time.Time // nil: time.Now
+}
+
+// API holds the handlers. Its methods may be called from any goroutine.
+type API struct {
+	Deps
+	sessions *sessionCache
+	table    server.Table
+}
+
+// New returns the handlers; it starts nothing.
+func New(d Deps) *API {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Metrics == nil {
+		d.Metrics = NewMetrics(nil)
+	}
+	a := &API{Deps: d, sessions: newSessionCache(d.Limits.SessionSlots)}
+	a.table = a.newTable()
+	return a
+}
+
+func (a *API) allow(r *server.Request, op acl.Operation, res acl.Resource, name string) bool {
+	return acl.For(a.Image()).Allow(r.Principal, op, res, name)
+}
+
+// hosted finds the partition on this broker. Its absence is told by the image:
+// a partition that exists elsewhere is NOT_LEADER_OR_FOLLOWER.
+func (a *API) hosted(t *meta.Topic, partition int32) (*replica.Partition, error) {
+	if partition < 0 || int(partition) >= len(t.Partitions) {
+		return nil, kerr.UnknownTopicOrPartition
+	}
+	p, ok := a.Partitions.Get(kafka.TopicPartition{Topic: t.Name, Partition: partition})
+	if !ok || p.TopicID() != t.ID {
+		return nil, kerr.NotLeaderForPartition
+	}
+	return p, nil
+}
+
+// leaderHint is the leader that NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+// answers name, so that a client need not ask for metadata (KIP-951).
+func leaderHint(t *meta.Topic, partition int32) (id, epoch int32) {
+	if t == nil || partition < 0 || int(partition) >= len(t.Partitions) {
+		return -1, -1
+	}
+	s := t.Partitions[partition]
+	return int32(s.Leader), int32(s.LeaderEpoch)
+}
+
+// address is where a broker listens, on the listener that a request came in by.
+func address(b *meta.Broker, listener string) (host string, port int32, ok bool) {
+	for _, l := range b.Listeners {
+		if l.Name == listener {
+			return l.Host, l.Port, true
+		}
+	}
+	return "", -1, false
+}
+
+func rack(b *meta.Broker) *string {
+	if b.Rack == "" {
+		return nil
+	}
+	return &b.Rack
+}

@@ -1,0 +1,108 @@
+package api
+
+// DeleteTopics, key 20, versions 1-6.
+//
+//	v5   errors come with a sentence
+//	v6   topics by id
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/server"
+)
+
+func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.DeleteTopicsRequest, resp *kmsg.DeleteTopicsResponse) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(req.TimeoutMillis)*time.Millisecond)
+	defer cancel()
+	asked := req.Topics
+	for i := range req.TopicNames {
+		t := kmsg.NewDeleteTopicsRequestTopic()
+		t.Topic = &req.TopicNames[i]
+		asked = append(asked, t)
+	}
+	times := make(map[kafka.TopicID]int)
+	names := make(map[string]int)
+	for i := range asked {
+		if n := asked[i].Topic; n != nil {
+			names[*n]++
+			if t, ok := a.Image().Topic(*n); ok {
+				times[t.ID]++
+			}
+		} else {
+			times[asked[i].TopicID]++
+		}
+	}
+	told := make(map[string]bool)
+	for i := range asked {
+		in := &asked[i]
+		out := kmsg.NewDeleteTopicsResponseTopic()
+		out.Topic, out.TopicID = in.Topic, in.TopicID
+		id := kafka.TopicID(in.TopicID)
+		key := id.String()
+		if in.Topic != nil {
+			key = *in.Topic
+			if t, ok := a.Image().Topic(*in.Topic); ok {
+				id = t.ID
+			}
+		}
+		if told[key] {
+			continue
+		}
+		told[key] = true
+		var err error
+		if times[id] > 1 || in.Topic != nil && names[*in.Topic] > 1 {
+			err = refusal(kerr.InvalidRequest, "The topic is named more than once.")
+		} else {
+			err = a.deleteTopic(ctx, r, in, &out)
+		}
+		if err != nil {
+			out.ErrorCode, out.ErrorMessage = a.code(err), message(err)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return nil
+}
+
+func (a *API) deleteTopic(ctx context.Context, r *server.Request, in *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
+	if !a.Limits.DeleteTopics {
+		return refusal(kerr.TopicDeletionDisabled, "delete.topic.enable is false")
+	}
+	byID := in.TopicID != [16]byte{}
+	switch {
+	case byID && in.Topic != nil:
+		return refusal(kerr.InvalidRequest, "You may not specify both topic name and topic id.")
+	case !byID && in.Topic == nil:
+		return refusal(kerr.InvalidRequest, "Neither topic name nor id were specified.")
+	}
+	name := ""
+	if !byID {
+		name = *in.Topic
+	}
+	t, err := a.resolve(a.Image(), byID, name, in.TopicID)
+	if err != nil {
+		if !byID && !a.allow(r, acl.Describe, acl.Topic, name) {
+			return kerr.TopicAuthorizationFailed
+		}
+		return err
+	}
+	if !a.allow(r, acl.Delete, acl.Topic, t.Name) {
+		if byID && !a.allow(r, acl.Describe, acl.Topic, t.Name) {
+			return kerr.TopicAuthorizationFailed // and its name stays hidden
+		}
+		out.Topic = &t.Name
+		return kerr.TopicAuthorizationFailed
+	}
+	out.Topic, out.TopicID = &t.Name, t.ID
+	err = a.Cluster.DeleteTopic(ctx, t.ID)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = refusal(kerr.RequestTimedOut, "The topic may have been deleted, or may yet be.")
+	}
+	return err
+}

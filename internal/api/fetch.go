@@ -1,0 +1,313 @@
+package api
+
+// Fetch, key 1, versions 4-18.
+//
+//	v4   isolation level
+//	v7   incremental sessions (KIP-227)
+//	v9   the client's leader epoch is compared (KIP-320)
+//	v12  diverging epochs (KIP-595), the new leader is named (KIP-951)
+//	v13  topics by id (KIP-516)
+//	v15  a replica names itself and its broker epoch in a tag (KIP-903)
+//	v16  the new leader's address is named (KIP-951)
+//
+// The answer is scattered: encoded parts in memory, and references to file
+// ranges that go out by sendfile where the connection allows it.
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/server"
+)
+
+// fetchItem is one partition of a fetch: what is asked, and what was found.
+type fetchItem struct {
+	fetchPartition
+	topic *meta.Topic
+	err   error // decided without a read: unknown, unauthorized, deleted
+	early bool  // err was there from the start
+	read  replica.ReadResult
+	code  int16
+}
+
+// fetch is the state of one Fetch request.
+type fetch struct {
+	*API
+	r         *server.Request
+	req       *kmsg.FetchRequest
+	resp      *kmsg.FetchResponse
+	img       *meta.Image
+	replica   int32 // -1 a consumer
+	isolation replica.Isolation
+	session   *sessionUse
+	items     []*fetchItem
+	waiter    *replica.Waiter
+	watched   []*replica.Partition
+}
+
+func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchRequest, resp *kmsg.FetchResponse) error {
+	f := &fetch{API: a, r: r, req: req, resp: resp, img: a.Image(), replica: req.ReplicaID}
+	if req.Version >= 15 {
+		f.replica = req.ReplicaState.ID
+	}
+	switch req.IsolationLevel {
+	case 0:
+	case 1:
+		f.isolation = replica.ReadCommitted
+	default:
+		return kerr.InvalidRequest
+	}
+	if f.replica >= 0 {
+		f.isolation = replica.ReadLogEnd
+		if !a.allow(r, acl.ClusterAction, acl.Cluster, acl.ClusterName) {
+			return kerr.ClusterAuthorizationFailed
+		}
+	}
+	use, err := a.sessions.begin(a.Now(), req)
+	if err != nil {
+		resp.ErrorCode = a.code(err)
+		return nil
+	}
+	f.session = use
+	f.resolveAll()
+	f.readUntilEnough(ctx)
+	f.answer()
+	return nil
+}
+
+// resolveAll decides for each partition of the context whether it can be read.
+func (f *fetch) resolveAll() {
+	f.items = make([]*fetchItem, 0, len(f.session.partitions))
+	backing := make([]fetchItem, len(f.session.partitions))
+	for i := range f.session.partitions {
+		it := &backing[i]
+		it.fetchPartition = f.session.partitions[i]
+		it.topic, it.err = f.find(&it.fetchPartition)
+		switch {
+		case it.err != nil:
+		case f.replica < 0 && !f.allow(f.r, acl.Read, acl.Topic, it.topic.Name):
+			it.err = kerr.TopicAuthorizationFailed
+		case it.partition < 0 || int(it.partition) >= len(it.topic.Partitions):
+			it.err = kerr.UnknownTopicOrPartition
+		}
+		it.early = it.err != nil
+		f.items = append(f.items, it)
+	}
+}
+
+// find resolves a partition's topic. An id that this session once knew the
+// name of is told apart from one that never was: the topic is gone, or another
+// has its name (INCONSISTENT_TOPIC_ID).
+func (f *fetch) find(p *fetchPartition) (*meta.Topic, error) {
+	t, err := f.resolve(f.img, f.session.byID, p.topic, p.id)
+	switch {
+	case err == nil:
+		p.name = t.Name
+		return t, nil
+	case p.name == "":
+		return nil, err
+	}
+	if _, again := f.img.Topic(p.name); again {
+		return nil, kerr.InconsistentTopicID
+	}
+	return nil, kerr.UnknownTopicOrPartition
+}
+
+// readUntilEnough reads, and waits for MinBytes until MaxWait has passed. A
+// change between the look and the wait is not lost: the waiter is registered
+// first, and everything is looked at again.
+func (f *fetch) readUntilEnough(ctx context.Context) {
+	if f.readAll() || f.req.MaxWaitMillis <= 0 {
+		return
+	}
+	deadline := time.NewTimer(time.Duration(f.req.MaxWaitMillis) * time.Millisecond)
+	defer deadline.Stop()
+	f.watch()
+	defer f.unwatch()
+	for {
+		if f.readAll() {
+			return
+		}
+		select {
+		case <-f.waiter.C:
+			f.img = f.Image()
+			f.refresh()
+		case <-deadline.C:
+			f.readAll()
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// refresh notices topics that went away while the request waited.
+func (f *fetch) refresh() {
+	for _, it := range f.items {
+		if it.err != nil {
+			continue
+		}
+		before := it.topic.ID
+		it.topic, it.err = f.find(&it.fetchPartition)
+		if it.err == nil && it.topic.ID != before {
+			it.err = kerr.UnknownTopicOrPartition // its name went to another
+		}
+	}
+}
+
+func (f *fetch) watch() {
+	f.waiter = replica.NewWaiter()
+	for _, it := range f.items {
+		if it.err != nil {
+			continue
+		}
+		if p, err := f.hosted(it.topic, it.partition); err == nil {
+			p.AddWaiter(f.waiter)
+			f.watched = append(f.watched, p)
+		}
+	}
+}
+
+func (f *fetch) unwatch() {
+	for _, p := range f.watched {
+		p.RemoveWaiter(f.waiter)
+	}
+}
+
+// readAll reads every partition afresh, and reports whether the answer is due:
+// enough bytes, an error of a read, a divergence, or nothing to wait on. What
+// was refused from the start does not make the answer due: a client that keeps
+// asking for it would spin.
+func (f *fetch) readAll() (due bool) {
+	f.release()
+	budget := min(int(f.req.MaxBytes), f.Limits.FetchMaxBytes)
+	total, readable := 0, 0
+	now := f.Now()
+	for _, it := range f.items {
+		err := it.err
+		if err == nil {
+			err = f.readOne(now, it, budget-total, total == 0)
+		}
+		it.code = 0
+		if err != nil {
+			it.code = f.code(err)
+		}
+		if !it.early {
+			readable++
+			due = due || err != nil || it.read.Diverging != nil
+		}
+		total += it.read.SizeBytes
+	}
+	return due || readable == 0 || total >= min(int(f.req.MinBytes), budget)
+}
+
+// readOne reads within what is left of the answer's budget. One batch larger
+// than every limit is returned whole when it is the first thing in the answer:
+// a reader with small limits must be able to get past it (KIP-74).
+func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) error {
+	p, err := f.hosted(it.topic, it.partition)
+	if err != nil {
+		return err
+	}
+	if f.replica >= 0 {
+		return kerr.NotLeaderForPartition // a cluster of several brokers is not served yet
+	}
+	it.read, err = p.Read(now, replica.ReadReq{
+		Offset:    it.offset,
+		Epoch:     it.leaderEpoch,
+		LastEpoch: it.lastEpoch,
+		Max:       max(0, min(int(it.maxBytes), left)),
+		MinOne:    first,
+		Isolation: f.isolation,
+	})
+	return err
+}
+
+func (f *fetch) release() {
+	for _, it := range f.items {
+		it.read.Release()
+		it.read = replica.ReadResult{HW: -1, LSO: -1, LogStart: -1}
+	}
+}
+
+// answer builds the response out of what the session says must be told.
+func (f *fetch) answer() {
+	told := f.session.finish(f.items)
+	f.resp.SessionID = f.session.id
+	parts := newScatter(f.resp, len(told))
+	var last *kmsg.FetchResponseTopic
+	hinted := map[kafka.NodeID]bool{}
+	for _, it := range told {
+		if last == nil || last.Topic != it.fetchPartition.topic || last.TopicID != it.fetchPartition.id {
+			t := kmsg.NewFetchResponseTopic()
+			t.Topic, t.TopicID = it.fetchPartition.topic, it.fetchPartition.id
+			f.resp.Topics = append(f.resp.Topics, t)
+			last = &f.resp.Topics[len(f.resp.Topics)-1]
+		}
+		last.Partitions = append(last.Partitions, f.partition(it))
+		parts.slices = append(parts.slices, it.read.Slices)
+		if l := last.Partitions[len(last.Partitions)-1].CurrentLeader; l.LeaderID >= 0 {
+			hinted[kafka.NodeID(l.LeaderID)] = true
+		}
+	}
+	if f.req.Version >= 16 {
+		f.addBrokers(hinted)
+	}
+	f.Metrics.fetched(f.items, f.sessions.count())
+	f.r.Scatter(parts.encode(), f.release)
+}
+
+func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
+	out := kmsg.NewFetchResponseTopicPartition()
+	out.Partition = it.partition
+	out.ErrorCode = it.code
+	out.HighWatermark, out.LastStableOffset, out.LogStartOffset = it.read.HW, it.read.LSO, it.read.LogStart
+	if it.code != 0 {
+		out.HighWatermark, out.LastStableOffset, out.LogStartOffset = -1, -1, -1
+	}
+	out.PreferredReadReplica = -1
+	out.RecordBatches = []byte{} // empty, never null: older consumers choke on -1
+	if it.early {
+		out.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+	}
+	if f.isolation == replica.ReadCommitted {
+		out.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 0, len(it.read.Aborted))
+		for _, t := range it.read.Aborted {
+			a := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
+			a.ProducerID, a.FirstOffset = t.ProducerID, t.FirstOffset
+			out.AbortedTransactions = append(out.AbortedTransactions, a)
+		}
+	}
+	if d := it.read.Diverging; d != nil && f.req.Version >= 12 {
+		out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = int32(d.Epoch), d.EndOffset
+	}
+	switch it.code {
+	case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code:
+		if f.req.Version >= 12 {
+			out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = leaderHint(it.topic, it.partition)
+		}
+	}
+	return out
+}
+
+func (f *fetch) addBrokers(ids map[kafka.NodeID]bool) {
+	if len(ids) == 0 {
+		return
+	}
+	for _, b := range f.img.Brokers() {
+		host, port, ok := address(b, f.r.Conn.Listener)
+		if !ids[b.ID] || !ok {
+			continue
+		}
+		out := kmsg.NewFetchResponseBroker()
+		out.NodeID, out.Host, out.Port, out.Rack = int32(b.ID), host, port, rack(b)
+		f.resp.Brokers = append(f.resp.Brokers, out)
+	}
+}

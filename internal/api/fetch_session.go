@@ -1,0 +1,333 @@
+package api
+
+import (
+	"container/list"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+)
+
+// Incremental fetch sessions (KIP-227): the broker remembers which partitions
+// a client reads and what it was last told of each, so that a request names
+// only what changed and an answer only what is new.
+
+const (
+	sessionless       = 0  // session id: none
+	openSession       = 0  // epoch: a full fetch that asks for a session
+	closeSession      = -1 // epoch: a full fetch that wants none, and ends the one it names
+	sessionIdleBefore = 2 * time.Minute
+)
+
+// fetchPartition is a partition as a client asks for it, and, within a
+// session, what it was last told.
+type fetchPartition struct {
+	topic       string        // below version 13
+	id          kafka.TopicID // from version 13 on
+	name        string        // that the id stood for, once it is known
+	partition   int32
+	offset      int64
+	leaderEpoch kafka.LeaderEpoch
+	lastEpoch   kafka.LeaderEpoch
+	maxBytes    int32
+
+	// toldHW and toldStart are -1 when the next answer has to name the
+	// partition whatever happens: it is new, or had an error.
+	toldHW, toldStart int64
+}
+
+type fetchKey struct {
+	topic     string
+	id        kafka.TopicID
+	partition int32
+}
+
+func (p *fetchPartition) key() fetchKey { return fetchKey{p.topic, p.id, p.partition} }
+
+// session is one client's. Its partitions are in the order in which they are
+// read: those that returned data move to the end, so that none starves.
+type session struct {
+	id    int32
+	byID  bool
+	cache *sessionCache
+
+	mu    sync.Mutex
+	epoch int32 // that the next request must carry
+	order []*fetchPartition
+	known map[fetchKey]*fetchPartition
+
+	// under the cache's mutex:
+	used time.Time
+	at   *list.Element
+}
+
+// sessionCache bounds the sessions of a broker.
+type sessionCache struct {
+	slots int
+
+	mu   sync.Mutex
+	byID map[int32]*session
+	lru  list.List // of *session, longest unused first
+}
+
+func newSessionCache(slots int) *sessionCache {
+	return &sessionCache{slots: slots, byID: make(map[int32]*session)}
+}
+
+// sessionUse is a session as one request uses it; s is nil without one.
+type sessionUse struct {
+	cache      *sessionCache
+	s          *session
+	id         int32 // that the answer carries
+	byID       bool
+	full       bool // the answer names every partition
+	open       bool // a session is to be opened with the answer
+	now        time.Time
+	partitions []fetchPartition
+}
+
+// begin finds what a request reads. Errors: FETCH_SESSION_ID_NOT_FOUND,
+// INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest) (*sessionUse, error) {
+	use := &sessionUse{cache: c, byID: req.Version >= 13, now: now}
+	if req.Version < 7 || req.SessionEpoch == openSession || req.SessionEpoch == closeSession {
+		if req.SessionID != sessionless && req.Version >= 7 {
+			c.drop(req.SessionID)
+		}
+		use.full = true
+		use.open = req.Version >= 7 && req.SessionEpoch == openSession
+		use.partitions = requested(req)
+		return use, nil
+	}
+	s := c.touch(req.SessionID, now)
+	if s == nil {
+		return nil, kerr.FetchSessionIDNotFound
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.epoch != req.SessionEpoch:
+		return nil, kerr.InvalidFetchSessionEpoch
+	case s.byID != use.byID:
+		return nil, kerr.FetchSessionTopicIDError
+	}
+	s.epoch = nextEpoch(s.epoch)
+	s.update(req)
+	use.s, use.id = s, s.id
+	use.partitions = make([]fetchPartition, len(s.order))
+	for i, p := range s.order {
+		use.partitions[i] = *p
+	}
+	return use, nil
+}
+
+func nextEpoch(e int32) int32 {
+	if e == math.MaxInt32 {
+		return 1 // 0 means a full fetch
+	}
+	return e + 1
+}
+
+// requested are the partitions that a request names, each once.
+func requested(req *kmsg.FetchRequest) []fetchPartition {
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	out := make([]fetchPartition, 0, n)
+	var at map[fetchKey]int
+	if n > 1 {
+		at = make(map[fetchKey]int, n)
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			k := fetchKey{t.Topic, t.TopicID, p.Partition}
+			if first, twice := at[k]; twice { // the later one counts
+				out[first].offset, out[first].maxBytes = p.FetchOffset, p.PartitionMaxBytes
+				continue
+			}
+			if at != nil {
+				at[k] = len(out)
+			}
+			out = append(out, fetchPartition{
+				topic: t.Topic, id: t.TopicID, partition: p.Partition,
+				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
+				leaderEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch),
+				toldHW: -1, toldStart: -1,
+			})
+		}
+	}
+	return out
+}
+
+// update takes over what an incremental request changes.
+func (s *session) update(req *kmsg.FetchRequest) {
+	for _, p := range requested(req) {
+		if old, ok := s.known[p.key()]; ok {
+			p.toldHW, p.toldStart, p.name = old.toldHW, old.toldStart, old.name
+			*old = p
+			continue
+		}
+		s.add(&p)
+	}
+	forgot := false
+	for i := range req.ForgottenTopics {
+		t := &req.ForgottenTopics[i]
+		for _, n := range t.Partitions {
+			k := fetchKey{t.Topic, t.TopicID, n}
+			forgot = forgot || s.known[k] != nil
+			delete(s.known, k)
+		}
+	}
+	if !forgot {
+		return
+	}
+	kept := s.order[:0]
+	for _, p := range s.order {
+		if s.known[p.key()] == p {
+			kept = append(kept, p)
+		}
+	}
+	clear(s.order[len(kept):])
+	s.order = kept
+}
+
+func (s *session) add(p *fetchPartition) {
+	s.known[p.key()] = p
+	s.order = append(s.order, p)
+}
+
+// finish returns the items that the answer names, and remembers what they tell.
+func (u *sessionUse) finish(items []*fetchItem) []*fetchItem {
+	if u.full {
+		if u.open {
+			u.id = u.cache.open(u, items)
+		}
+		return items
+	}
+	told := items[:0:0]
+	u.s.mu.Lock()
+	defer u.s.mu.Unlock()
+	moved := false
+	for _, it := range items {
+		if !it.news() {
+			continue
+		}
+		told = append(told, it)
+		if p := u.s.known[it.key()]; p != nil {
+			p.remember(it)
+			moved = moved || it.read.SizeBytes > 0
+		}
+	}
+	if moved {
+		u.s.rotate(items)
+	}
+	return told
+}
+
+// news reports whether there is anything to tell of a partition.
+func (it *fetchItem) news() bool {
+	return it.read.SizeBytes > 0 || it.code != 0 || it.read.Diverging != nil ||
+		it.read.HW != it.toldHW || it.read.LogStart != it.toldStart
+}
+
+// remember notes what was told. After an error nothing is: the next answer
+// names the partition again, so a client sees the error end.
+func (p *fetchPartition) remember(it *fetchItem) {
+	p.name = it.name
+	p.toldHW, p.toldStart = it.read.HW, it.read.LogStart
+	if it.code != 0 {
+		p.toldHW, p.toldStart = -1, -1
+	}
+}
+
+// rotate moves the partitions that returned data to the end.
+func (s *session) rotate(items []*fetchItem) {
+	data := make(map[fetchKey]bool)
+	for _, it := range items {
+		if it.read.SizeBytes > 0 {
+			data[it.key()] = true
+		}
+	}
+	order := make([]*fetchPartition, 0, len(s.order))
+	var last []*fetchPartition
+	for _, p := range s.order {
+		if data[p.key()] {
+			last = append(last, p)
+		} else {
+			order = append(order, p)
+		}
+	}
+	s.order = append(order, last...)
+}
+
+// open makes a session of a full fetch, if there is room: 0 tells the client
+// that there is none and that it goes on without.
+func (c *sessionCache) open(u *sessionUse, items []*fetchItem) int32 {
+	s := &session{byID: u.byID, cache: c, epoch: 1, used: u.now, known: make(map[fetchKey]*fetchPartition, len(items))}
+	for _, it := range items {
+		p := it.fetchPartition
+		p.remember(it)
+		s.add(&p)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.byID) >= c.slots && !c.evict(u.now) {
+		return sessionless
+	}
+	for s.id == 0 || c.byID[s.id] != nil {
+		s.id = rand.Int32N(math.MaxInt32)
+	}
+	c.byID[s.id] = s
+	s.at = c.lru.PushBack(s)
+	return s.id
+}
+
+// evict drops the session that was unused longest, if that is long.
+func (c *sessionCache) evict(now time.Time) bool {
+	front := c.lru.Front()
+	if front == nil {
+		return false
+	}
+	s := front.Value.(*session)
+	if now.Sub(s.used) < sessionIdleBefore {
+		return false
+	}
+	c.lru.Remove(front)
+	delete(c.byID, s.id)
+	return true
+}
+
+func (c *sessionCache) touch(id int32, now time.Time) *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.byID[id]
+	if s != nil {
+		s.used = now
+		c.lru.MoveToBack(s.at)
+	}
+	return s
+}
+
+func (c *sessionCache) drop(id int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.byID[id]; s != nil {
+		c.lru.Remove(s.at)
+		delete(c.byID, id)
+	}
+}
+
+// count is the number of open sessions.
+func (c *sessionCache) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.byID)
+}

@@ -1,0 +1,104 @@
+package api
+
+// ListOffsets, key 2, versions 1-11.
+//
+//	v2   isolation level: the newest offset of a read_committed client is the LSO
+//	v4   the client's leader epoch is compared, the found record's is answered
+//	v5   OFFSET_NOT_AVAILABLE (KIP-207); below, it is LEADER_NOT_AVAILABLE
+//	v7   -3: the record with the largest timestamp (KIP-734)
+//	v8   -4: the earliest local offset (KIP-405)
+//	v9   -5: the latest tiered offset (KIP-1005)
+//	v11  -6: the earliest offset that waits to be tiered (KIP-1023)
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/server"
+)
+
+// sinceVersion is the first version that knows a special timestamp.
+var sinceVersion = map[int64]int16{
+	replica.MaxTimestamp: 7, replica.EarliestLocal: 8, replica.LatestTiered: 9, replica.EarliestPendingCopy: 11,
+}
+
+func (a *API) listOffsets(_ context.Context, r *server.Request, req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffsetsResponse) error {
+	times := make(map[kafka.TopicPartition]int)
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			times[kafka.TopicPartition{Topic: req.Topics[i].Topic, Partition: req.Topics[i].Partitions[j].Partition}]++
+		}
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		out := kmsg.NewListOffsetsResponseTopic()
+		out.Topic = t.Topic
+		for j := range t.Partitions {
+			in := &t.Partitions[j]
+			tp := kafka.TopicPartition{Topic: t.Topic, Partition: in.Partition}
+			n := times[tp]
+			if n == 0 {
+				continue // named twice, and told so
+			}
+			times[tp] = 0
+			p := kmsg.NewListOffsetsResponseTopicPartition()
+			p.Partition, p.Offset, p.Timestamp, p.LeaderEpoch = in.Partition, -1, -1, -1
+			var err error = kerr.InvalidRequest // named twice
+			var found replica.ListResult
+			if n == 1 {
+				found, err = a.listOffset(r, req, t.Topic, in)
+			}
+			if err == nil {
+				p.Offset, p.Timestamp, p.LeaderEpoch = found.Offset, found.TimestampMs, int32(found.Epoch)
+			} else {
+				p.ErrorCode = a.listCode(req.Version, err)
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		if len(out.Partitions) > 0 {
+			resp.Topics = append(resp.Topics, out)
+		}
+	}
+	return nil
+}
+
+func (a *API) listCode(version int16, err error) int16 {
+	if version < 5 && errors.Is(err, kerr.OffsetNotAvailable) {
+		return kerr.LeaderNotAvailable.Code
+	}
+	return a.code(err)
+}
+
+func (a *API) listOffset(r *server.Request, req *kmsg.ListOffsetsRequest, topic string, in *kmsg.ListOffsetsRequestTopicPartition) (replica.ListResult, error) {
+	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+		return replica.ListResult{}, kerr.InvalidRequest
+	}
+	t, err := a.resolve(a.Image(), false, topic, kafka.TopicID{})
+	if !a.allow(r, acl.Describe, acl.Topic, topic) {
+		err = kerr.TopicAuthorizationFailed
+	}
+	if err != nil {
+		return replica.ListResult{}, err
+	}
+	if req.Version < sinceVersion[in.Timestamp] {
+		return replica.ListResult{}, kerr.UnsupportedVersion
+	}
+	p, err := a.hosted(t, in.Partition)
+	if err != nil {
+		return replica.ListResult{}, err
+	}
+	iso := replica.ReadUncommitted
+	switch {
+	case req.ReplicaID >= 0:
+		iso = replica.ReadLogEnd
+	case req.IsolationLevel == 1:
+		iso = replica.ReadCommitted
+	}
+	return p.ListOffset(in.Timestamp, iso, kafka.LeaderEpoch(in.CurrentLeaderEpoch))
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/wire"
+)
+
+// resolve finds a topic by id or by name.
+func (a *API) resolve(img *meta.Image, byID bool, name string, id kafka.TopicID) (*meta.Topic, error) {
+	if byID {
+		if t, ok := img.TopicByID(id); ok {
+			return t, nil
+		}
+		return nil, kerr.UnknownTopicID
+	}
+	if t, ok := img.Topic(name); ok {
+		return t, nil
+	}
+	return nil, kerr.UnknownTopicOrPartition
+}
+
+// code translates an error, and logs the ones that have no translation: each
+// is a defect or a disk, never a client's doing.
+func (a *API) code(err error) int16 {
+	c := wire.Code(err)
+	if c == kerr.UnknownServerError.Code {
+		a.Log.Error("request failed", "err", err)
+	}
+	return c
+}
+
+// IsInternal reports the topics that only the broker writes.
+func IsInternal(topic string) bool {
+	switch topic {
+	case "__consumer_offsets", "__transaction_state", "__share_group_state":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+// Package isr is the arithmetic of in-sync replicas: from the positions of a
+// partition's replicas to its high watermark, and from the sizes of its ISR to
+// the admission of a write. It is pure: values in, values out, no clock, no
+// lock. The partition's leader calls it under the partition's mutex.
+//
+// A position is the offset a replica can be counted on for: its flushed end on
+// a durable topic, its written end otherwise. -1 means that nothing is known
+// of the replica in this term.
+package isr
+
+import (
+	"slices"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+)
+
+// View is what a leader knows of its partition's membership.
+type View struct {
+	// Committed is the ISR that the metadata store holds.
+	Committed []kafka.NodeID
+	// Proposed is the ISR of a transaction that is on its way and may yet be
+	// applied; nil without one.
+	Proposed []kafka.NodeID
+	// Replicas counts the partition's assigned replicas.
+	Replicas int
+	// MinInSync is the topic's min.insync.replicas.
+	MinInSync int
+}
+
+// EffectiveMin is the smallest ISR with which a write with acks=all is taken:
+// min.insync.replicas, but never more than there are replicas, or a topic with
+// fewer replicas than the setting could not be written at all.
+func (v View) EffectiveMin() int { return min(v.MinInSync, v.Replicas) }
+
+// Enough reports whether the committed ISR is large enough for acks=all. A
+// proposal never counts: it may fail.
+func (v View) Enough() bool { return len(v.Committed) >= v.EffectiveMin() }
+
+// Position is a replica's progress in the current term.
+type Position struct {
+	Node   kafka.NodeID
+	Offset int64
+}
+
+// HighWatermark returns the partition's new high watermark, given the one it
+// has. It is the least position over the maximal ISR: the union of the
+// committed one and the proposed one. A member on its way out counts until its
+// removal is known, and one on its way in counts from before its transaction
+// is sent, so whichever of the two turns out to be the truth, every member of
+// it holds what lies below the mark.
+//
+// The mark never goes back, and does not advance while the committed ISR is
+// smaller than EffectiveMin: a record that too few replicas hold is not
+// committed, whatever acks its producer asked for (KIP-966).
+func HighWatermark(v View, current int64, positions []Position) int64 {
+	if len(v.Committed) == 0 || !v.Enough() {
+		return current
+	}
+	least := int64(-1)
+	for i, members := range [2][]kafka.NodeID{v.Committed, v.Proposed} {
+		for _, n := range members {
+			at := offsetOf(positions, n)
+			if least < 0 && i == 0 || at < least {
+				least = at
+			}
+			if at < 0 {
+				return current
+			}
+		}
+	}
+	return max(current, least)
+}
+
+func offsetOf(positions []Position, n kafka.NodeID) int64 {
+	i := slices.IndexFunc(positions, func(p Position) bool { return p.Node == n })
+	if i < 0 {
+		return -1
+	}
+	return positions[i].Offset
+}

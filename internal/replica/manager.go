@@ -1,0 +1,351 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/replica/isr"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+)
+
+// creators bounds how many logs are made at once: each costs a few syncs, and
+// the device does them together.
+const creators = 16
+
+// Settings resolves a topic's configuration for its partitions.
+type Settings func(img *meta.Image, topic string) (storage.Config, Rules)
+
+// Assignment asks that a partition's state name the directory of its new log.
+// Until it does, the replica neither leads nor follows: a log that nobody
+// wrote down must be known to be new, not lost.
+type Assignment struct {
+	Partition meta.PartitionID
+	Dir       kafka.DirID
+}
+
+// Manager holds this broker's partitions and follows the metadata image. Get
+// may be called from any goroutine; Apply from one at a time.
+type Manager struct {
+	self     kafka.NodeID
+	logs     *storage.Manager
+	settings Settings
+	log      *slog.Logger
+
+	mu     sync.RWMutex // the map only
+	hosted map[kafka.TopicPartition]*Partition
+
+	unmade map[kafka.TopicPartition]bool // logs that could not be made; Apply's alone
+}
+
+// NewManager makes a manager without partitions.
+func NewManager(self kafka.NodeID, logs *storage.Manager, s Settings, log *slog.Logger) *Manager {
+	return &Manager{
+		self: self, logs: logs, settings: s, log: log,
+		hosted: make(map[kafka.TopicPartition]*Partition), unmade: make(map[kafka.TopicPartition]bool),
+	}
+}
+
+// Get returns the partition that this broker hosts.
+func (m *Manager) Get(tp kafka.TopicPartition) (*Partition, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, ok := m.hosted[tp]
+	return p, ok
+}
+
+// All returns the hosted partitions, in no order.
+func (m *Manager) All() []*Partition {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	out := make([]*Partition, 0, len(m.hosted))
+	for _, p := range m.hosted {
+		out = append(out, p)
+	}
+	return out
+}
+
+// Loss is a partition whose state counts on a log of this broker that is not
+// here: its directory is another one, or went offline, or the log is gone.
+type Loss struct {
+	Partition meta.PartitionID
+	// LogMissing: the directory named is here and works, and has no such log.
+	LogMissing bool
+}
+
+// Lost lists them. The broker takes itself out of their ISR before it
+// registers, so that an empty disk under an old node id never counts as a copy.
+func (m *Manager) Lost(img *meta.Image) []Loss {
+	here := make(map[kafka.DirID]bool)
+	for _, d := range m.logs.Dirs() {
+		here[d.ID] = d.Offline == nil
+	}
+	var out []Loss
+	for p := range img.PartitionsNaming(m.self) {
+		t, _, ok := img.Partition(p.ID())
+		named := dirOf(p, m.self)
+		if !ok || named == kafka.DirUnassigned || named == kafka.DirLost {
+			continue
+		}
+		log, ok := m.logs.Get(kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
+		if !ok || log.TopicID() != t.ID || log.Dir() != named {
+			out = append(out, Loss{p.ID(), here[named]})
+		}
+	}
+	return out
+}
+
+// dirOf is the directory that holds n's copy; DirLost when n has none.
+func dirOf(p *meta.Partition, n kafka.NodeID) kafka.DirID {
+	if r, ok := p.Replica(n); ok {
+		return r.Dir
+	}
+	return kafka.DirLost
+}
+
+// Sweep puts aside the logs that the image does not know: renamed to -stray,
+// or deleted where the image says that the topic was. It is called once,
+// before the first Apply.
+func (m *Manager) Sweep(img *meta.Image) error {
+	var errs []error
+	for _, log := range m.logs.Logs() {
+		tp := log.Partition()
+		if t, ok := img.TopicByID(log.TopicID()); ok && t.Name == tp.Topic && m.assigned(t, tp.Partition) {
+			continue
+		}
+		var err error
+		if _, dead := img.Tombstone(log.TopicID()); dead {
+			err = m.logs.Delete(tp, log.TopicID())
+		} else {
+			m.log.Warn("log belongs to no partition of this broker, put aside", "tp", tp, "topic_id", log.TopicID())
+			err = m.logs.Stray(tp)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) assigned(t *meta.Topic, partition int32) bool {
+	return int(partition) < len(t.Partitions) && dirOf(t.Partitions[partition], m.self) != kafka.DirLost
+}
+
+// Drop ends the partitions of deleted topics. It is called once the image
+// without them is published: whoever waits for one of them is woken by its end,
+// and must find it gone.
+func (m *Manager) Drop(d *meta.Delta) {
+	for _, c := range d.Partitions {
+		if c.Old != nil && (c.New == nil || c.New.Topic != c.Old.Topic) {
+			m.drop(kafka.TopicPartition{Topic: c.Topic.Name, Partition: partitionOf(c)}, c.Old.Topic)
+		}
+	}
+}
+
+// Apply takes over what changed between two images, but for deletions (Drop); epoch is this broker's
+// own registration in img, 0 before there is one. It returns when the
+// partitions have their new roles. Partitions whose log could not be made are
+// tried again with the next call.
+func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epoch int64) []Assignment {
+	var work []change
+	seen := make(map[kafka.TopicPartition]bool)
+	for _, c := range d.Partitions {
+		tp := kafka.TopicPartition{Topic: c.Topic.Name, Partition: partitionOf(c)}
+		if c.New != nil {
+			work = append(work, change{tp, c.Topic, c.New})
+			seen[tp] = true
+		}
+	}
+	for tp := range m.unmade {
+		if t, ok := img.Topic(tp.Topic); ok && !seen[tp] && int(tp.Partition) < len(t.Partitions) {
+			work = append(work, change{tp, t, t.Partitions[tp.Partition]})
+		}
+	}
+	clear(m.unmade)
+	out := m.applyAll(ctx, img, work, epoch)
+	m.reconfigure(img, d)
+	return out
+}
+
+// change is one partition whose state is to be taken over.
+type change struct {
+	tp    kafka.TopicPartition
+	topic *meta.Topic
+	state *meta.Partition
+}
+
+func partitionOf(c meta.PartitionChange) int32 {
+	if c.New != nil {
+		return c.New.Partition
+	}
+	return c.Old.Partition
+}
+
+// applyAll makes what logs are missing, several at once, then enters the roles.
+func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, epoch int64) []Assignment {
+	made := make([]*Partition, len(work))
+	var g errgroup.Group
+	g.SetLimit(creators)
+	for i, c := range work {
+		if dirOf(c.state, m.self) == kafka.DirLost {
+			continue
+		}
+		if p, ok := m.Get(c.tp); ok && p.id == c.topic.ID {
+			made[i] = p
+			continue
+		}
+		g.Go(func() error {
+			made[i] = m.open(ctx, img, c)
+			return nil
+		})
+	}
+	_ = g.Wait()
+
+	var out []Assignment
+	for i, c := range work {
+		p := made[i]
+		if p == nil {
+			if dirOf(c.state, m.self) != kafka.DirLost {
+				m.unmade[c.tp] = true
+			}
+			continue
+		}
+		m.mu.Lock()
+		m.hosted[c.tp] = p
+		m.mu.Unlock()
+		switch dirOf(c.state, m.self) {
+		case kafka.DirUnassigned:
+			out = append(out, Assignment{c.state.ID(), p.log.Dir()})
+		case p.log.Dir():
+			m.enter(img, p, c, epoch)
+		default:
+			m.log.Error("state names another directory than the one that holds the log", "tp", c.tp, "dir", p.log.Dir())
+		}
+	}
+	return out
+}
+
+// open finds the log of a partition or makes it. A log that the state counts
+// on is never made anew: it would be an empty copy that passes for a full one.
+func (m *Manager) open(ctx context.Context, img *meta.Image, c change) *Partition {
+	if ctx.Err() != nil {
+		return nil
+	}
+	cfg, rules := m.settings(img, c.tp.Topic)
+	log, ok := m.logs.Get(c.tp)
+	if ok && log.TopicID() != c.topic.ID {
+		if err := m.replace(img, c.tp, log.TopicID()); err != nil {
+			m.log.Error("log of another topic under this name could not be put aside", "tp", c.tp, "err", err)
+			return nil
+		}
+		ok = false
+	}
+	switch {
+	case ok:
+		log.SetConfig(cfg)
+	case dirOf(c.state, m.self) != kafka.DirUnassigned:
+		m.log.Error("log is missing: the partition stays without a leader until its directory returns", "tp", c.tp)
+		return nil
+	default:
+		var err error
+		if log, err = m.logs.Create(c.tp, c.topic.ID, cfg); err != nil {
+			m.log.Error("log could not be made, will be tried again", "tp", c.tp, "err", err)
+			return nil
+		}
+	}
+	return newPartition(c.tp, m.self, log, rules)
+}
+
+// replace makes room for a topic under the name of another: the other's
+// deletion was seen, or its log is kept as stray.
+func (m *Manager) replace(img *meta.Image, tp kafka.TopicPartition, old kafka.TopicID) error {
+	if p, ok := m.Get(tp); ok && p.id == old {
+		p.close()
+	}
+	if _, dead := img.Tombstone(old); dead {
+		return m.logs.Delete(tp, old)
+	}
+	m.log.Warn("log of another topic under this name, put aside", "tp", tp, "topic_id", old)
+	return m.logs.Stray(tp)
+}
+
+func (m *Manager) enter(img *meta.Image, p *Partition, c change, epoch int64) {
+	_, rules := m.settings(img, c.tp.Topic)
+	s := c.state
+	t := term{
+		epoch:  s.LeaderEpoch,
+		leader: s.Leader == m.self && epoch != 0 && s.LeaderBrokerEpoch == epoch,
+		view:   isr.View{Replicas: len(s.Replicas), MinInSync: rules.MinInSync},
+	}
+	for _, r := range s.ISR {
+		t.view.Committed = append(t.view.Committed, r.Node)
+	}
+	was, led := p.Leading()
+	if err := p.enter(t); err != nil {
+		m.log.Error("role not taken", "tp", c.tp, "err", err)
+		return
+	}
+	if is, leads := p.Leading(); is != was || leads != led {
+		m.log.Debug("role taken", "tp", c.tp, "epoch", is, "leader", leads)
+	}
+}
+
+// drop ends a partition whose topic is gone, and gives its log up.
+func (m *Manager) drop(tp kafka.TopicPartition, id kafka.TopicID) {
+	m.mu.Lock()
+	p := m.hosted[tp]
+	if p != nil && p.id == id {
+		delete(m.hosted, tp)
+	}
+	m.mu.Unlock()
+	if p == nil || p.id != id {
+		return
+	}
+	p.close()
+	if err := m.logs.Delete(tp, id); err != nil {
+		m.log.Error("log of a deleted partition stays", "tp", tp, "err", err)
+	}
+}
+
+// reconfigure hands changed settings to the partitions they concern.
+func (m *Manager) reconfigure(img *meta.Image, d *meta.Delta) {
+	everyone := d.ClusterConfig || len(d.BrokerConfigs) > 0
+	if !everyone && len(d.TopicConfigs) == 0 {
+		return
+	}
+	changed := make(map[string]bool, len(d.TopicConfigs))
+	for _, name := range d.TopicConfigs {
+		changed[name] = true
+	}
+	for _, p := range m.All() {
+		if everyone || changed[p.tp.Topic] {
+			cfg, rules := m.settings(img, p.tp.Topic)
+			p.log.SetConfig(cfg)
+			p.configure(rules)
+		}
+	}
+}
+
+// Close ends all partitions: whoever waits is told that this broker no longer leads.
+func (m *Manager) Close() {
+	for _, p := range m.All() {
+		p.close()
+	}
+}
+
+// configure takes over rules; the high watermark may move by them.
+func (p *Partition) configure(r Rules) {
+	p.mu.Lock()
+	p.rules.Store(&r)
+	p.view.MinInSync = r.MinInSync
+	woken := p.advanceLocked()
+	p.mu.Unlock()
+	woken.finish(p)
+}
+
+// String names the partition.
+func (p *Partition) String() string { return fmt.Sprintf("%s@%s", p.tp, p.self) }

@@ -1,0 +1,358 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/await"
+	"github.com/barnabas-mq/barnabas/internal/batch"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/replica/isr"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+)
+
+// Rules are what a partition needs of its topic's configuration beside what
+// its log needs. They are replaced whole when the configuration changes.
+type Rules struct {
+	// Batch are the rules for what producers send; the clock and what depends
+	// on the request are filled in with each append.
+	Batch batch.Rules
+	// MinInSync is min.insync.replicas.
+	MinInSync int
+	// Durable is barnabas.durable.acks: positions are flushed ends.
+	Durable bool
+	// Internal topics are written by the broker alone.
+	Internal bool
+}
+
+// validate checks what is to be appended, and stamps it where the topic says so.
+func (r *Rules) validate(now time.Time, buf []byte, o AppendOpts) (batch.Result, error) {
+	b := r.Batch
+	b.NowMs = now.UnixMilli()
+	b.AllowZstd = o.AllowZstd
+	b.Coordinator = o.Origin != storage.FromClient
+	return batch.Validate(buf, b)
+}
+
+// Partition is this broker's replica of a partition. All methods may be called
+// from several goroutines.
+type Partition struct {
+	tp    kafka.TopicPartition
+	id    kafka.TopicID
+	self  kafka.NodeID
+	log   *storage.Log
+	rules atomic.Pointer[Rules]
+
+	// role and hw are read without mu, and written under it.
+	role atomic.Pointer[role]
+	hw   atomic.Int64
+
+	watchers watchers
+
+	mu      sync.Mutex
+	view    isr.View
+	commits await.Offsets // acks=all, bound to the term in role
+}
+
+// role is what the partition is in its term; it is replaced, never changed.
+type role struct {
+	epoch kafka.LeaderEpoch
+	// leader: this broker leads. Otherwise every request that wants a leader
+	// is refused.
+	leader bool
+	// epochStart is the log end when the term began: until the high watermark
+	// is there, what the last leader committed is not known (KIP-207).
+	epochStart int64
+	// failed is set once the log directory is offline, for good.
+	failed error
+}
+
+// err is the refusal of a partition in this role, or nil for a leader.
+func (r *role) err() error {
+	switch {
+	case r.failed != nil:
+		return fmt.Errorf("%w: log directory is offline: %w", kerr.KafkaStorageError, r.failed)
+	case !r.leader:
+		return kerr.NotLeaderForPartition
+	}
+	return nil
+}
+
+// check compares the leader epoch that a client knows (-1: none) with the
+// partition's own (KIP-320).
+func (r *role) check(current kafka.LeaderEpoch) error {
+	if err := r.err(); err != nil {
+		return err
+	}
+	switch {
+	case current < 0 || current == r.epoch:
+		return nil
+	case current < r.epoch:
+		return kerr.FencedLeaderEpoch
+	default:
+		return kerr.UnknownLeaderEpoch
+	}
+}
+
+// newPartition wraps a log, in no role yet. Its high watermark is the one that
+// the log was opened with: the checkpointed one.
+func newPartition(tp kafka.TopicPartition, self kafka.NodeID, log *storage.Log, rules Rules) *Partition {
+	p := &Partition{tp: tp, id: log.TopicID(), self: self, log: log}
+	p.rules.Store(&rules)
+	p.role.Store(&role{epoch: kafka.NoEpoch})
+	p.hw.Store(min(max(log.HighWatermark(), log.Start()), log.End()))
+	log.SetHooks(storage.Hooks{Flushed: p.flushed, Failed: p.fail})
+	return p
+}
+
+// TopicID of the partition's topic.
+func (p *Partition) TopicID() kafka.TopicID { return p.id }
+
+// Log gives the log beneath, for administration: sizes, directories, DeleteRecords.
+func (p *Partition) Log() *storage.Log { return p.log }
+
+// HighWatermark is the offset below which records are committed.
+func (p *Partition) HighWatermark() int64 { return p.hw.Load() }
+
+// Leading reports the leader epoch and whether this broker leads.
+func (p *Partition) Leading() (kafka.LeaderEpoch, bool) {
+	r := p.role.Load()
+	return r.epoch, r.leader && r.failed == nil
+}
+
+// flushed is the log's hook: its flushed end moved.
+func (p *Partition) flushed(int64) { p.advance() }
+
+// advance takes over new positions and wakes those who waited for them.
+func (p *Partition) advance() {
+	p.mu.Lock()
+	woken := p.advanceLocked()
+	p.mu.Unlock()
+	woken.finish(p)
+}
+
+// wakeUps are collected under the mutex and run after it.
+type wakeUps struct {
+	moved   bool
+	commits await.Wakes
+}
+
+func (w wakeUps) finish(p *Partition) {
+	if !w.moved {
+		return
+	}
+	w.commits.Run()
+	p.watchers.wake()
+}
+
+// advanceLocked computes the high watermark. The log learns of it under the
+// mutex too, so that two marks cannot reach it in the wrong order.
+func (p *Partition) advanceLocked() wakeUps {
+	r := p.role.Load()
+	if !r.leader || r.failed != nil {
+		return wakeUps{}
+	}
+	current := p.hw.Load()
+	hw := isr.HighWatermark(p.view, current, []isr.Position{{Node: p.self, Offset: p.position()}})
+	if hw == current {
+		return wakeUps{}
+	}
+	p.hw.Store(hw)
+	p.log.SetHighWatermark(hw)
+	return wakeUps{moved: true, commits: p.commits.Advance(hw)}
+}
+
+// position is the offset that this replica itself can be counted on for.
+func (p *Partition) position() int64 {
+	if p.rules.Load().Durable {
+		return p.log.FlushedEnd()
+	}
+	return p.log.End()
+}
+
+// AppendOpts of Append.
+type AppendOpts struct {
+	// Acks is the producer's: -1 wants an ISR of min.insync.replicas.
+	Acks   int16
+	Origin storage.Origin
+	// AllowZstd is false for Produce versions below 7, whose consumers may not
+	// know the codec (KIP-110).
+	AllowZstd bool
+}
+
+// AppendResult is taken under the partition's mutex, so it is bound to the
+// term Epoch.
+type AppendResult struct {
+	Base, Last   int64
+	Epoch        kafka.LeaderEpoch
+	LogStart     int64
+	AppendTimeMs int64 // -1 with CreateTime
+	// Duplicate: an idempotent producer sent this before, and Base and Last
+	// are the first append's. It still waits like the original.
+	Duplicate bool
+	// Committed: the high watermark is past Last already, with enough replicas
+	// in sync, so AwaitCommitted would return at once.
+	Committed bool
+}
+
+// Append validates batches as the topic's rules say, and appends them as
+// leader. buf is changed in place and not kept. Errors wrap *kerr.Error; a
+// *batch.RecordsError among them names single records (Produce v8).
+func (p *Partition) Append(now time.Time, buf []byte, o AppendOpts) (AppendResult, error) {
+	rules := p.rules.Load()
+	if rules.Internal && o.Origin == storage.FromClient {
+		return AppendResult{}, fmt.Errorf("%w: %s is written by the broker alone", kerr.InvalidTopicException, p.tp.Topic)
+	}
+	if err := p.role.Load().err(); err != nil {
+		return AppendResult{}, err // before any work on the records
+	}
+	v, err := rules.validate(now, buf, o)
+	if err != nil {
+		return AppendResult{}, fmt.Errorf("append to %s: %w", p.tp, err)
+	}
+
+	defer v.Release()
+
+	p.mu.Lock()
+	res, woken, err := p.appendLocked(now, v.Records, o)
+	p.mu.Unlock()
+	if err != nil {
+		return AppendResult{}, fmt.Errorf("append to %s: %w", p.tp, err)
+	}
+	res.AppendTimeMs = v.AppendTimeMs
+	woken.finish(p)
+	if !woken.moved {
+		p.watchers.wake() // followers read up to the log end
+	}
+	return res, nil
+}
+
+func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (AppendResult, wakeUps, error) {
+	r := p.role.Load()
+	if err := r.err(); err != nil {
+		return AppendResult{}, wakeUps{}, err
+	}
+	if o.Acks == -1 && !p.view.Enough() {
+		return AppendResult{}, wakeUps{}, fmt.Errorf("%w: %d in sync, %d required", kerr.NotEnoughReplicas,
+			len(p.view.Committed), p.view.EffectiveMin())
+	}
+	a, err := p.log.Append(now, buf, r.epoch, o.Origin)
+	if err != nil {
+		return AppendResult{}, wakeUps{}, err
+	}
+	res := AppendResult{Base: a.Base, Last: a.Last, Epoch: r.epoch, LogStart: a.LogStart, Duplicate: a.Duplicate}
+	var woken wakeUps
+	if !p.rules.Load().Durable { // otherwise the flusher will say
+		woken = p.advanceLocked()
+	}
+	res.Committed = p.hw.Load() > res.Last && p.view.Enough()
+	return res, woken, nil
+}
+
+// AwaitCommitted waits until the high watermark of the term epoch reaches
+// offset: the last appended one + 1. Errors: NOT_LEADER_OR_FOLLOWER when the
+// term ended first, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR, and
+// ctx's own, whose outcome is unknown.
+func (p *Partition) AwaitCommitted(ctx context.Context, epoch kafka.LeaderEpoch, offset int64) error {
+	err := p.commits.Wait(ctx, int32(epoch), offset)
+	if errors.Is(err, await.ErrTerm) {
+		return kerr.NotLeaderForPartition
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.view.Enough() {
+		return kerr.NotEnoughReplicasAfterAppend
+	}
+	return nil
+}
+
+// fail is the log's hook: its directory went offline. Nothing that waits can
+// be acknowledged any more.
+func (p *Partition) fail(cause error) {
+	p.mu.Lock()
+	r := *p.role.Load()
+	if r.failed != nil {
+		p.mu.Unlock()
+		return
+	}
+	r.failed = cause
+	if cause == nil {
+		r.failed = errors.New("unknown cause")
+	}
+	p.role.Store(&r)
+	waiting := p.commits.Fail(int32(r.epoch), r.err())
+	p.mu.Unlock()
+	waiting.Run()
+	p.watchers.wake()
+}
+
+// term is what the metadata image says of a partition's leadership.
+type term struct {
+	epoch  kafka.LeaderEpoch
+	leader bool
+	view   isr.View
+}
+
+// enter takes over a term. The same term again only replaces its view: a
+// changed ISR does not fence anyone.
+func (p *Partition) enter(t term) error {
+	p.mu.Lock()
+	r := *p.role.Load()
+	if r.failed != nil || t.epoch < r.epoch {
+		p.mu.Unlock()
+		return nil
+	}
+	if t.epoch == r.epoch && t.leader == r.leader {
+		p.view = t.view
+		woken := p.advanceLocked()
+		p.mu.Unlock()
+		woken.finish(p)
+		return nil
+	}
+	// The old term's waiters fail before anything of the new one is visible.
+	waiting := p.commits.Fail(int32(r.epoch), kerr.NotLeaderForPartition)
+	next := &role{epoch: t.epoch, leader: t.leader, epochStart: p.log.End()}
+	var err error
+	if t.leader {
+		err = p.log.AssignEpoch(t.epoch, next.epochStart)
+	}
+	if err != nil {
+		next.leader = false
+	}
+	p.role.Store(next)
+	p.view = t.view
+	if next.leader {
+		waiting.Join(p.commits.Begin(int32(t.epoch), p.hw.Load()))
+	}
+	woken := p.advanceLocked()
+	p.mu.Unlock()
+
+	waiting.Run()
+	woken.finish(p)
+	p.watchers.wake()
+	if err != nil {
+		return fmt.Errorf("begin leader epoch %d of %s: %w", t.epoch, p.tp, err)
+	}
+	return nil
+}
+
+// close ends the partition on this broker: it is deleted or moved away.
+func (p *Partition) close() {
+	p.mu.Lock()
+	r := *p.role.Load()
+	r.leader = false
+	p.role.Store(&r)
+	waiting := p.commits.Fail(int32(r.epoch), kerr.NotLeaderForPartition)
+	p.mu.Unlock()
+	waiting.Run()
+	p.watchers.wake()
+}

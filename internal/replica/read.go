@@ -1,0 +1,137 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+)
+
+// Isolation bounds what a read may see.
+type Isolation int8
+
+// The bounds: the high watermark, the last stable offset, the log end.
+const (
+	ReadUncommitted Isolation = iota
+	ReadCommitted
+	ReadLogEnd
+)
+
+// ReadReq is one partition of a Fetch.
+type ReadReq struct {
+	Offset    int64
+	Epoch     kafka.LeaderEpoch // the partition's, as the client knows it; -1 unknown
+	LastEpoch kafka.LeaderEpoch // of the last record the client has; -1 none
+	Max       int               // bytes
+	MinOne    bool              // the first batch whole, even when larger than Max
+	Isolation Isolation
+}
+
+// Diverging says where the reader's log parts from this one (KIP-595).
+type Diverging struct {
+	Epoch     kafka.LeaderEpoch
+	EndOffset int64
+}
+
+// ReadResult of Read. The caller releases Slices.
+type ReadResult struct {
+	Slices    []storage.Slice
+	SizeBytes int
+	HW, LSO   int64
+	LogStart  int64
+	Aborted   []storage.AbortedTxn
+	Diverging *Diverging
+}
+
+// Release gives back what the result references.
+func (r ReadResult) Release() {
+	for _, s := range r.Slices {
+		s.Release()
+	}
+}
+
+// Read reads from the batch that holds r.Offset on. It takes no mutex. Errors:
+// NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+// OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR; with an offset out of range, the
+// marks of the result are set. An offset between the high watermark and the
+// log end is no error: there is nothing to read yet.
+func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
+	before := p.role.Load()
+	if err := before.check(r.Epoch); err != nil {
+		return ReadResult{}, err
+	}
+	res := p.marks()
+	if r.LastEpoch >= 0 {
+		d, err := p.diverging(r)
+		if err != nil || d != nil {
+			res.Diverging = d
+			return res, err
+		}
+	}
+	end := p.log.End()
+	if r.Offset < res.LogStart || r.Offset > end {
+		return res, fmt.Errorf("%w: offset %d of %s is outside [%d, %d]", kerr.OffsetOutOfRange, r.Offset, p.tp, res.LogStart, end)
+	}
+	bound := res.bound(r.Isolation, end)
+	if r.Offset >= bound || r.Max <= 0 && !r.MinOne {
+		return res, nil
+	}
+	data, err := p.log.Read(r.Offset, bound, r.Max, r.MinOne)
+	if err != nil {
+		return res, fmt.Errorf("read %s at %d: %w", p.tp, r.Offset, err)
+	}
+	res.Slices, res.SizeBytes = data.Slices, data.SizeBytes
+	// The role may have changed while the snapshot was taken.
+	if after := p.role.Load(); after != before {
+		res.Release()
+		res.Slices, res.SizeBytes = nil, 0
+		if err := after.check(r.Epoch); err != nil {
+			return ReadResult{}, err
+		}
+		return res, nil
+	}
+	if r.Isolation == ReadCommitted && res.SizeBytes > 0 {
+		res.Aborted = p.log.Aborted(r.Offset, bound)
+	}
+	return res, nil
+}
+
+// marks reads the high watermark before the LSO: the LSO of a later moment can
+// only be higher, and is capped by the mark that is reported with it.
+func (p *Partition) marks() ReadResult {
+	hw := p.hw.Load()
+	return ReadResult{HW: hw, LSO: p.lso(hw), LogStart: p.log.Start()}
+}
+
+func (p *Partition) lso(hw int64) int64 {
+	if first := p.log.FirstUnstable(hw); first >= 0 {
+		return min(first, hw)
+	}
+	return hw
+}
+
+func (r *ReadResult) bound(i Isolation, end int64) int64 {
+	switch i {
+	case ReadCommitted:
+		return r.LSO
+	case ReadLogEnd:
+		return end
+	default:
+		return r.HW
+	}
+}
+
+// diverging compares the reader's last epoch with this log.
+func (p *Partition) diverging(r ReadReq) (*Diverging, error) {
+	epoch, end := p.log.EpochEnd(r.LastEpoch)
+	if epoch < 0 || end < 0 {
+		return nil, fmt.Errorf("%w: epoch %d of %s is unknown here", kerr.OffsetOutOfRange, r.LastEpoch, p.tp)
+	}
+	if epoch < r.LastEpoch || end < r.Offset {
+		return &Diverging{Epoch: epoch, EndOffset: end}, nil
+	}
+	return nil, nil
+}
