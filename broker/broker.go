@@ -1,0 +1,156 @@
+// Package broker is Barnabas as a Go value: configuration in, wired parts out.
+// It is the one place that knows every part.
+//
+//	b, err := broker.New(broker.Options{Set: []string{"log.dirs=/var/lib/barnabas"}})
+//	...
+//	err = b.Run(ctx) // until ctx ends: then leaders are given up, data is flushed, the directory is marked clean
+//
+// New reads configuration and nothing else. Run may be called once. Addr,
+// Ready and Healthy may be called from any goroutine at any time.
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/barnabas-mq/barnabas/internal/config"
+	"github.com/barnabas-mq/barnabas/internal/life"
+)
+
+// Options of New. The zero value is one broker with the documented defaults.
+type Options struct {
+	// File is a properties file in Apache Kafka's format; "" for none.
+	File string
+	// Environ holds NAME=value settings, as os.Environ gives them; nil for none.
+	Environ []string
+	// Set holds key=value settings, which win over the file and the environment.
+	Set []string
+	// Config is settings that were read already, in place of File, Environ and
+	// Set: for the command line in this module.
+	Config *config.Config
+	// Logger gets one line per change of state; nil logs to nowhere.
+	Logger *slog.Logger
+	// Version is told on the admin listener's metrics; "" is "unknown".
+	Version string
+}
+
+// Broker is one broker, with the metadata store in it where it votes.
+type Broker struct {
+	cfg     *config.Config
+	node    config.Broker
+	log     *slog.Logger
+	startID string
+	reg     *prometheus.Registry
+	ready   chan struct{}
+	parts   parts
+}
+
+// New reads and checks the configuration.
+func New(o Options) (*Broker, error) {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg := o.Config
+	if cfg == nil {
+		var warnings []string
+		var err error
+		if cfg, warnings, err = config.Load(config.Options{File: o.File, Environ: o.Environ, Set: o.Set}); err != nil {
+			return nil, err
+		}
+		for _, w := range warnings {
+			log.Warn(w)
+		}
+	}
+	node, err := cfg.Broker(nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := supported(node); err != nil {
+		return nil, err
+	}
+	b := &Broker{
+		cfg: cfg, node: node, log: log, startID: newID().String(),
+		reg: prometheus.NewRegistry(), ready: make(chan struct{}),
+	}
+	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o.Version))
+	return b, b.build()
+}
+
+func buildInfo(version string) prometheus.Collector {
+	if version == "" {
+		version = "unknown"
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "barnabas_build_info", Help: "1, with the version as a label.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	g.Set(1)
+	return g
+}
+
+// supported refuses what this version cannot be part of.
+func supported(n config.Broker) error {
+	switch {
+	case !n.IsBroker:
+		return errors.New("process.roles: a controller without a broker is not supported yet: use broker,controller")
+	case len(n.Metadata.Voters) > 1:
+		return errors.New("controller.quorum.voters: more than one voter is not supported yet: leave it out, or name this node alone")
+	}
+	return nil
+}
+
+// Run serves until ctx ends, which is not an error, or a part fails. When it
+// returns, every goroutine is gone and the data directories are unlocked.
+func (b *Broker) Run(ctx context.Context) error {
+	g := life.New(b.log)
+	for _, p := range b.sequence() {
+		g.Add(p)
+	}
+	return g.Run(ctx)
+}
+
+// Ready is closed once the broker serves.
+func (b *Broker) Ready() <-chan struct{} { return b.ready }
+
+// Addr is where a listener listens; "" before Run opened it, and for a name
+// that is not configured.
+func (b *Broker) Addr(listener string) string {
+	if a := b.parts.server.Addr(listener); a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// Addrs are the listeners' addresses, as NAME://host:port, in the order of the
+// configuration.
+func (b *Broker) Addrs() []string {
+	var out []string
+	for _, l := range b.node.Listeners {
+		out = append(out, l.Name+"://"+b.Addr(l.Name))
+	}
+	return out
+}
+
+// AdminAddr is where the admin listener listens; "" for none.
+func (b *Broker) AdminAddr() string {
+	if a := b.parts.adminAddr.Load(); a != nil {
+		return (*a).String()
+	}
+	return ""
+}
+
+// ClusterID is the cluster's id, known once the broker is ready.
+func (b *Broker) ClusterID() string { return b.parts.keeper.Image().ClusterID() }
+
+// advertisedPort replaces port 0 by the one that was picked.
+func advertisedPort(a net.Addr, configured int32) int32 {
+	if t, ok := a.(*net.TCPAddr); ok && configured == 0 {
+		return int32(t.Port)
+	}
+	return configured
+}

@@ -1,0 +1,232 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/controller"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/kv"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+)
+
+const (
+	// controlRetry is when a step is tried again that could not be carried out.
+	controlRetry = 500 * time.Millisecond
+	// sweepEvery is how often leftovers of dead creators and old tombstones are looked for.
+	sweepEvery = 5 * time.Minute
+)
+
+// control does what this broker owes the metadata whenever an image is
+// published: it names the directories of its new logs, campaigns for the
+// controller's place when nobody holds it, and while it holds it, does the
+// controller's work. One goroutine; every step is planned from an image and
+// states what it assumed.
+type control struct {
+	keeper    *imageKeeper
+	store     metastore.Store
+	self      kafka.NodeID
+	rebalance time.Duration // between moves to preferred leaders; 0: never
+	log       *slog.Logger
+
+	electedAt int64 // create revision of the place that was worked from last
+	again     []meta.PartitionID
+	unnamed   []replica.Assignment
+	sweepAt   time.Time
+	balanceAt time.Time
+}
+
+// Run works until ctx ends.
+func (c *control) Run(ctx context.Context) error {
+	retry := time.NewTimer(sweepEvery)
+	defer retry.Stop()
+	for {
+		deltas, unnamed, changed := c.keeper.take()
+		c.unnamed = append(c.unnamed, unnamed...)
+		wait := c.step(ctx, deltas)
+		retry.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		case <-retry.C:
+		}
+	}
+}
+
+// step does what the newest image asks for, and says when to look again if
+// nothing is published until then.
+func (c *control) step(ctx context.Context, deltas []delta) time.Duration {
+	img := c.keeper.Image()
+	epoch := c.keeper.Epoch(img)
+	if epoch == 0 {
+		c.electedAt = 0
+		return sweepEvery
+	}
+	ok := c.nameDirs(ctx, img, epoch)
+	holder, held := img.ControllerHolder()
+	if !held || holder.Node != c.self || holder.BrokerEpoch != epoch {
+		c.electedAt = 0
+		ok = c.campaign(ctx, img, epoch) && ok
+	} else {
+		ok = c.lead(ctx, img, holder.CreateRev, deltas) && ok
+	}
+	if !ok {
+		return controlRetry
+	}
+	return sweepEvery
+}
+
+// nameDirs writes into the partitions' states which directory holds each new log.
+func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bool {
+	if len(c.unnamed) == 0 {
+		return true
+	}
+	as := make([]plan.Assignment, len(c.unnamed))
+	for i, a := range c.unnamed {
+		as[i] = plan.Assignment{Partition: a.Partition, Dir: a.Dir}
+	}
+	batches, err := plan.AssignDirs(img, c.self, epoch, as)
+	if err != nil {
+		c.log.Warn("directories of new logs are not named yet", "err", err)
+		return false
+	}
+	again, _, done := c.send(ctx, img.Keys(), batches)
+	left := c.unnamed[:0]
+	for _, a := range c.unnamed {
+		for _, id := range again {
+			if id == a.Partition {
+				left = append(left, a)
+			}
+		}
+	}
+	c.unnamed = left
+	return done
+}
+
+// campaign takes the controller's place when it is free.
+func (c *control) campaign(ctx context.Context, img *meta.Image, epoch int64) bool {
+	txns, err := plan.Campaign(img, c.self, epoch)
+	if err != nil {
+		return false
+	}
+	for _, t := range txns {
+		res, err := c.store.Txn(ctx, t)
+		if err != nil {
+			c.log.Warn("campaign for the controller's place", "err", err)
+			return false
+		}
+		if !res.Succeeded {
+			return true // somebody else was faster: the next image tells
+		}
+	}
+	return true
+}
+
+// lead does the controller's work on what was published.
+func (c *control) lead(ctx context.Context, img *meta.Image, electedAt int64, deltas []delta) bool {
+	now := time.Now()
+	full := c.electedAt != electedAt
+	if full {
+		c.log.Info("this broker is the controller", "epoch", img.ControllerEpoch())
+		c.electedAt, c.again = electedAt, nil
+		c.balanceAt = now.Add(c.rebalance)
+	}
+	in := controller.Input{Image: img, ElectedAt: electedAt, Again: c.again, Now: now}
+	if in.Sweep = full || !now.Before(c.sweepAt); in.Sweep {
+		c.sweepAt = now.Add(sweepEvery)
+	}
+	if in.Rebalance = c.rebalance > 0 && !now.Before(c.balanceAt); in.Rebalance {
+		c.balanceAt = now.Add(c.rebalance)
+	}
+	for _, d := range deltas {
+		full = full || d.resync
+	}
+	if !full {
+		in.Delta = merge(deltas)
+	}
+	out := controller.Step(in)
+	if out.Deposed {
+		return true
+	}
+	again, deposed, done := c.send(ctx, img.Keys(), out.Batches)
+	c.again = again
+	if deposed {
+		return true
+	}
+	for _, t := range out.Sweeps {
+		if _, err := c.store.Txn(ctx, t); err != nil {
+			return false
+		}
+	}
+	return done
+}
+
+// merge joins changes into one, for its scope: the image decides the rest.
+func merge(deltas []delta) *meta.Delta {
+	var m meta.Delta
+	for _, d := range deltas {
+		m.BrokersUp = append(m.BrokersUp, d.d.BrokersUp...)
+		m.BrokersDown = append(m.BrokersDown, d.d.BrokersDown...)
+		m.BrokersChanged = append(m.BrokersChanged, d.d.BrokersChanged...)
+		m.Partitions = append(m.Partitions, d.d.Partitions...)
+	}
+	return &m
+}
+
+// send carries batches out in order. again are the partitions to plan anew;
+// done is false when the store did not answer and a retry is due.
+func (c *control) send(ctx context.Context, keys meta.Keys, batches []plan.Batch) (again []meta.PartitionID, deposed, done bool) {
+	done = true
+	for len(batches) > 0 {
+		b := batches[0]
+		batches = batches[1:]
+		res, err := c.store.Txn(ctx, b.Txn)
+		if err != nil {
+			c.log.Warn("change of partitions", "partitions", len(b.Changes), "err", err)
+			for _, ch := range b.Changes {
+				again = append(again, ch.Next.ID())
+			}
+			done = false
+			continue
+		}
+		if res.Succeeded {
+			continue
+		}
+		more, stale, out := b.Split(keys, res)
+		if out {
+			return nil, true, true
+		}
+		again = append(again, stale...)
+		done = done && len(stale) == 0
+		batches = append(more, batches...)
+	}
+	return again, false, done
+}
+
+// txn carries out a transaction that may be sent twice without harm, and again
+// for as long as its outcome is unknown.
+func txn(ctx context.Context, store metastore.Store, t kv.Txn) (kv.TxnResult, error) {
+	for {
+		res, err := store.Txn(ctx, t)
+		if err == nil {
+			return res, nil
+		}
+		if ctx.Err() != nil {
+			return kv.TxnResult{}, context.Cause(ctx)
+		}
+		if !errors.Is(err, metastore.ErrMaybe) && !errors.Is(err, metastore.ErrUnavailable) {
+			return kv.TxnResult{}, err
+		}
+		select {
+		case <-ctx.Done():
+			return kv.TxnResult{}, context.Cause(ctx)
+		case <-time.After(controlRetry / 10):
+		}
+	}
+}

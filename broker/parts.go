@@ -1,0 +1,169 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/admin"
+	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/life"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+	"github.com/barnabas-mq/barnabas/internal/metastore/etcdstore"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/server"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
+)
+
+// parts of a broker, made by build and started by sequence.
+type parts struct {
+	logs     *storage.Manager
+	store    *etcdstore.Store
+	replicas *replica.Manager
+	keeper   *imageKeeper
+	follower *metastore.Follower
+	control  *control
+	server   *server.Server
+
+	adminAddr atomic.Pointer[net.Addr]
+	dirFailed chan error // the last log directory is gone
+}
+
+// build makes the parts that need no I/O to be made.
+func (b *Broker) build() error {
+	n, p := b.node, &b.parts
+	s := settings{b.cfg}
+	p.dirFailed = make(chan error, 1)
+	p.logs = storage.New(b.storageConfig(s), vfs.Real, b.log.With("part", "storage"), b.reg)
+	var err error
+	p.store, err = etcdstore.New(b.metadataConfig(), b.log.With("part", "metadata"), b.reg)
+	if err != nil {
+		return err
+	}
+	p.replicas = replica.NewManager(n.NodeID, p.logs, s.forPartition, b.log.With("part", "replica"))
+	p.keeper = newImageKeeper(n.NodeID, b.startID, p.replicas, b.log.With("part", "metadata"))
+	p.control = &control{
+		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
+	}
+	if b.cfg.Bool("auto.leader.rebalance.enable") {
+		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
+	}
+	p.server = server.New(b.serverConfig(), b.handlers(s).Table())
+	return nil
+}
+
+func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
+	n := b.node.Storage
+	return storage.ManagerConfig{
+		Dirs:               n.Dirs,
+		RecoveryThreads:    n.RecoveryThreads,
+		CheckpointInterval: n.RecoveryPointInterval,
+		RetentionInterval:  n.RetentionInterval,
+		LowWaterBytes:      lowWater,
+		Defaults:           storageConfig(s.cfg.Topic(nil)),
+		NodeID:             b.node.NodeID,
+		ProducerExpiration: n.ProducerIDExpiry,
+		DirFailed:          b.dirFailed,
+	}
+}
+
+// lowWater is the free space below which produce is refused: room for the
+// metadata store, which cannot go on without, to write two WAL files and grow.
+const lowWater = 128 << 20
+
+func (b *Broker) metadataConfig() etcdstore.Config {
+	m := b.node.Metadata
+	if len(m.Endpoints) > 0 {
+		return etcdstore.Config{Endpoints: m.Endpoints}
+	}
+	return etcdstore.Config{Member: etcdstore.Member{Dir: filepath.Join(m.Dir, "metadata")}}
+}
+
+func (b *Broker) serverConfig() server.Config {
+	n := b.node.Network
+	c := server.Config{
+		MaxFrameBytes:                int64(n.RequestMaxBytes),
+		QueuedBytes:                  n.InFlightMaxBytes,
+		MaxIdle:                      n.IdleTimeout,
+		MaxConnections:               n.MaxConnections,
+		MaxConnectionsPerIP:          n.MaxPerIP,
+		MaxConnectionsPerIPOverrides: n.PerIP,
+		SendBufferBytes:              max(n.SendBufferBytes, 0),
+		ReceiveBufferBytes:           max(n.ReceiveBufferBytes, 0),
+		Logger:                       b.log.With("part", "server"),
+		Metrics:                      b.reg,
+	}
+	for _, l := range b.node.Listeners {
+		c.Listeners = append(c.Listeners, server.Listener{
+			Name: l.Name, Address: l.Address(), InterBroker: l.Name == b.node.InterBroker && len(b.node.Listeners) > 1,
+		})
+	}
+	return c
+}
+
+func (b *Broker) handlers(s settings) *api.API {
+	p := &b.parts
+	return api.New(api.Deps{
+		Self:       b.node.NodeID,
+		Image:      p.keeper.Image,
+		Partitions: p.replicas,
+		Cluster: &wishes{
+			keeper: p.keeper, store: p.store, self: b.node.NodeID, replicas: p.replicas, log: b.log.With("part", "metadata"),
+		},
+		Settings: s,
+		Limits: api.Limits{
+			FetchMaxBytes:     int(b.node.Network.FetchMaxBytes),
+			SessionSlots:      b.node.Network.FetchSessions,
+			AutoCreate:        b.node.Topics.AutoCreate,
+			DeleteTopics:      b.node.Topics.Delete,
+			NumPartitions:     b.node.Topics.Partitions,
+			ReplicationFactor: b.node.Topics.ReplicationFactor,
+			RequestTimeout:    b.cfg.Duration("request.timeout.ms"),
+		},
+		Features: api.Features{Supported: supportedFeatures()},
+		Log:      b.log.With("part", "api"),
+		Metrics:  api.NewMetrics(b.reg),
+	})
+}
+
+// dirFailed is told that a log directory went offline.
+func (b *Broker) dirFailed(_ storageDirID, err error, left int) {
+	if left == 0 {
+		select {
+		case b.parts.dirFailed <- err:
+		default:
+		}
+	}
+}
+
+// sequence is the order of the start; the stop goes the other way, each part
+// gone before the one above it is asked to go.
+func (b *Broker) sequence() []life.Part {
+	p := &b.parts
+	seq := []life.Part{
+		{Name: "log directories", Start: b.claim, Run: b.watchDirs},
+		{Name: "metadata store", Run: p.store.Run},
+		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
+		{Name: "metadata", Start: b.beginMetadata, Run: func(ctx context.Context) error { return p.follower.Run(ctx) }},
+		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
+		{Name: "registration", Start: b.register},
+		{Name: "controller", Run: p.control.Run},
+		{Name: "readiness", Start: b.awaitReady},
+	}
+	if b.node.Admin == "" {
+		return seq
+	}
+	a := admin.New(admin.Config{
+		Address: b.node.Admin, Gatherer: b.reg, Healthy: b.healthy, Ready: b.readiness, Log: b.log.With("part", "admin"),
+	})
+	return append([]life.Part{{Name: "admin listener", Start: func(context.Context) error {
+		addr, err := a.Listen()
+		if err == nil {
+			p.adminAddr.Store(&addr)
+		}
+		return err
+	}, Run: a.Run}}, seq...)
+}

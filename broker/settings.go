@@ -1,0 +1,101 @@
+package broker
+
+import (
+	"math"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/batch"
+	"github.com/barnabas-mq/barnabas/internal/config"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+)
+
+// settings turns configuration into what the floors below take.
+type settings struct{ cfg *config.Config }
+
+// forPartition resolves what a topic's partitions go by.
+func (s settings) forPartition(img *meta.Image, topic string) (storage.Config, replica.Rules) {
+	t := s.cfg.Topic(img.TopicConfig(topic))
+	return storageConfig(t), replica.Rules{
+		Batch:     batchRules(t, s.cfg.Text("barnabas.produce.validation") == "full"),
+		MinInSync: t.MinInsync,
+		Durable:   t.Durable,
+		Internal:  api.IsInternal(topic),
+	}
+}
+
+func storageConfig(t config.Topic) storage.Config {
+	return storage.Config{
+		SegmentBytes:       t.SegmentBytes,
+		SegmentMs:          t.SegmentAge,
+		SegmentJitter:      t.SegmentJitter,
+		IndexBytes:         t.IndexBytes,
+		IndexIntervalBytes: t.IndexIntervalBytes,
+		RetentionBytes:     t.RetentionBytes,
+		RetentionMs:        t.RetentionAge,
+		FileDeleteDelay:    t.FileDeleteDelay,
+		Delete:             t.Delete,
+		Compact:            t.Compact,
+		Durable:            t.Durable,
+		Preallocate:        t.Preallocate,
+		FlushMessages:      t.FlushMessages,
+		FlushMs:            t.FlushInterval,
+	}
+}
+
+func batchRules(t config.Topic, full bool) batch.Rules {
+	return batch.Rules{
+		MaxMessageBytes:      int(t.MaxMessageBytes),
+		LogAppendTime:        t.LogAppendTime,
+		TimestampBeforeMaxMs: limitMs(t.TimestampBefore),
+		TimestampAfterMaxMs:  limitMs(t.TimestampAfter),
+		Compact:              t.Compact,
+		Encoding:             encoding(t),
+		Full:                 full,
+	}
+}
+
+// limitMs is a bound in milliseconds; below 0 there is none.
+func limitMs(d time.Duration) int64 {
+	if d < 0 {
+		return math.MaxInt64
+	}
+	return d.Milliseconds()
+}
+
+// encoding is the codec that a topic's batches are stored in; nil keeps the producer's.
+func encoding(t config.Topic) *batch.Encoding {
+	switch t.Compression {
+	case config.Uncompressed:
+		return &batch.Encoding{Codec: batch.None}
+	case config.GzipCompression:
+		return &batch.Encoding{Codec: batch.Gzip, Level: t.GzipLevel}
+	case config.SnappyCompression:
+		return &batch.Encoding{Codec: batch.Snappy}
+	case config.LZ4Compression:
+		return &batch.Encoding{Codec: batch.LZ4, Level: t.LZ4Level}
+	case config.ZstdCompression:
+		return &batch.Encoding{Codec: batch.Zstd, Level: t.ZstdLevel}
+	default:
+		return nil
+	}
+}
+
+// Validate implements api.Settings.
+func (s settings) Validate(overrides map[string]*string) error {
+	return s.cfg.ValidateTopic(overrides)
+}
+
+// Describe implements api.Settings.
+func (s settings) Describe(overrides map[string]string) []api.Setting {
+	entries := s.cfg.DescribeTopic(overrides, nil)
+	out := make([]api.Setting, len(entries))
+	for i, e := range entries {
+		out[i] = api.Setting{
+			Name: e.Name, Value: e.Value, ReadOnly: e.ReadOnly, Sensitive: e.Sensitive, Source: int8(e.Source),
+		}
+	}
+	return out
+}

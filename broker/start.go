@@ -1,0 +1,277 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/config"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/kv"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+)
+
+type storageDirID = kafka.DirID
+
+// supportedFeatures are the feature levels of this binary. Features that are
+// not built yet are known at level 0 alone.
+func supportedFeatures() map[string][2]int16 {
+	return map[string][2]int16{
+		"barnabas.version":    {1, 1},
+		"group.version":       {0, 0},
+		"metadata.version":    {7, meta.MetadataVersion44},
+		"transaction.version": {0, 0},
+	}
+}
+
+// claim takes the log directories, or refuses them without touching anything,
+// and learns from them which cluster this is.
+func (b *Broker) claim(ctx context.Context) error {
+	if err := b.parts.logs.Claim(); err != nil {
+		return err
+	}
+	b.parts.keeper.begin(b.parts.logs.ClusterID())
+	return ctx.Err()
+}
+
+// watchDirs ends the process once no log directory is left (R7).
+func (b *Broker) watchDirs(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-b.parts.dirFailed:
+		return fmt.Errorf("the last one is offline: %w", err)
+	}
+}
+
+// runLogs serves the logs, and at the end brings them into order: flushed,
+// marked clean, and only then the registration is given up (safety 35).
+func (b *Broker) runLogs(ctx context.Context) error {
+	p := &b.parts
+	saved := make(chan struct{})
+	saving, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(saved)
+		b.saveRevision(saving)
+	}()
+	err := p.logs.Run(ctx)
+	stop()
+	<-saved
+	img := p.keeper.Image()
+	epoch := p.keeper.Epoch(img)
+	p.replicas.Close()
+	err = errors.Join(err, p.logs.Close(epoch))
+	if epoch != 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if _, uerr := p.store.Txn(ctx, plan.Unregister(img.Keys(), b.node.NodeID, epoch)); uerr != nil {
+			b.log.Warn("registration stays until the next start", "err", uerr)
+		}
+	}
+	return err
+}
+
+// saveRevision notes from time to time, and at the end, how far this broker
+// followed the metadata: a store that was set back is recognized by it.
+func (b *Broker) saveRevision(ctx context.Context) {
+	t := time.NewTicker(time.Minute)
+	defer t.Stop()
+	var last int64
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+		case <-t.C:
+		}
+		img := b.parts.keeper.Image()
+		if img.Revision() == last {
+			continue
+		}
+		if err := b.parts.logs.SetRevision(img.ClusterID(), img.Revision()); err != nil {
+			b.log.Warn("metadata revision not noted", "err", err)
+			continue
+		}
+		last = img.Revision()
+	}
+}
+
+// beginMetadata makes or checks the cluster's first keys, and gives up what
+// this broker no longer has.
+func (b *Broker) beginMetadata(ctx context.Context) error {
+	p := &b.parts
+	id := p.keeper.Image().ClusterID()
+	if _, err := txn(ctx, p.store, plan.Bootstrap(id, time.Now().UnixMilli())); err != nil {
+		return fmt.Errorf("begin cluster %s: %w", id, err)
+	}
+	kvs, rev, err := metastore.ListAll(ctx, p.store, meta.KeysOf(id).Prefix(), 1000)
+	if err != nil {
+		return err
+	}
+	if cluster, seen := p.logs.Format(); cluster == id && rev < seen {
+		return fmt.Errorf("the metadata store is at revision %d, and these log directories have seen %d: it was set back to an older state; "+
+			"restore a newer backup of it, or with a revision above %d (etcdutl snapshot restore --bump-revision)", rev, seen, seen)
+	}
+	img, errs := meta.FromListing(id, kvs, rev)
+	for _, err := range errs {
+		b.log.Error("value in the metadata store cannot be used", "err", err)
+	}
+	if err := b.resign(ctx, img); err != nil {
+		return err
+	}
+	p.follower = metastore.NewFollower(p.store, img.Keys().Prefix(), func(u metastore.Update) error {
+		return p.keeper.apply(ctx, u)
+	}, b.log.With("part", "metadata"))
+	return nil
+}
+
+// resign takes this broker out of the ISR of partitions whose log it lost,
+// before it registers (safety 3).
+func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
+	var losses []plan.Loss
+	for _, l := range b.parts.replicas.Lost(img) {
+		losses = append(losses, plan.Loss{Partition: l.Partition, LogMissing: l.LogMissing})
+	}
+	for _, batch := range plan.Resign(img, b.node.NodeID, losses) {
+		res, err := txn(ctx, b.parts.store, batch.Txn)
+		if err != nil {
+			return fmt.Errorf("give up lost partitions: %w", err)
+		}
+		if !res.Succeeded {
+			return errors.New("give up lost partitions: the metadata changed meanwhile; start again")
+		}
+		for _, c := range batch.Changes {
+			b.log.Warn("log of a partition is lost", "partition", c.Next.ID(), "leader_epoch", c.Next.LeaderEpoch)
+		}
+	}
+	return nil
+}
+
+// register makes this broker known under a new epoch, once its listeners are open.
+func (b *Broker) register(ctx context.Context) error {
+	p := &b.parts
+	if err := p.keeper.Await(ctx, 1); err != nil {
+		return err
+	}
+	img := p.keeper.Image()
+	for _, other := range img.Brokers() {
+		if other.ID != b.node.NodeID {
+			return fmt.Errorf("broker %d is registered at this metadata store: clusters are not supported yet", other.ID)
+		}
+	}
+	existing, _ := img.Broker(b.node.NodeID)
+	self := b.registration()
+	r, err := plan.Register(img.Keys(), existing, self, 0)
+	if err != nil {
+		return err
+	}
+	steps := []kv.Txn{r.Put}
+	if r.Remove != nil {
+		steps = []kv.Txn{*r.Remove, r.Put}
+	}
+	if r.Done {
+		steps = nil
+	}
+	var rev int64
+	for _, s := range steps {
+		res, err := txn(ctx, p.store, s)
+		if err != nil {
+			return err
+		}
+		if !res.Succeeded && len(res.Gets) > 0 && len(res.Gets[0]) > 0 {
+			other, err := meta.DecodeBroker(b.node.NodeID, res.Gets[0][0])
+			if err != nil {
+				return err
+			}
+			if other.StartID != b.startID { // our own put, whose first answer was lost, is fine
+				return fmt.Errorf("node.id %d is in use by another broker that registered just now", b.node.NodeID)
+			}
+		}
+		rev = res.Rev
+	}
+	return p.keeper.Await(ctx, rev)
+}
+
+func (b *Broker) registration() *meta.Broker {
+	self := &meta.Broker{ID: b.node.NodeID, StartID: b.startID, Rack: b.node.Rack, Features: supportedFeatures()}
+	for _, l := range b.node.Advertised {
+		self.Listeners = append(self.Listeners, b.advertise(l))
+	}
+	for _, d := range b.parts.logs.Dirs() {
+		self.Dirs = append(self.Dirs, d.ID)
+		if d.Offline != nil {
+			self.Offline = append(self.Offline, d.ID)
+		}
+	}
+	return self
+}
+
+func (b *Broker) advertise(l config.Listener) meta.Listener {
+	return meta.Listener{
+		Name: l.Name, Protocol: l.Protocol, Host: l.Host,
+		Port: advertisedPort(b.parts.server.Addr(l.Name), int32(l.Port)),
+	}
+}
+
+// awaitReady waits until this broker leads what it is to lead.
+func (b *Broker) awaitReady(ctx context.Context) error {
+	for {
+		changed := b.parts.keeper.Changed()
+		if b.readiness() == nil {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	close(b.ready)
+	return nil
+}
+
+// readiness says what is still missing before requests are served, or nil.
+func (b *Broker) readiness() error {
+	p := &b.parts
+	img := p.keeper.Image()
+	epoch := p.keeper.Epoch(img)
+	if epoch == 0 {
+		pr := p.logs.Progress()
+		return fmt.Errorf("starting: %d of %d logs open, %d bytes checked", pr.Opened.Load(), pr.Logs.Load(), pr.Bytes.Load())
+	}
+	if holder, held := img.ControllerHolder(); !held || holder.BrokerEpoch != epoch {
+		return errors.New("starting: no controller yet")
+	}
+	waiting := 0
+	for s := range img.PartitionsNaming(b.node.NodeID) {
+		if s.Leader < 0 {
+			continue // nobody can lead it: its log is lost
+		}
+		t, _, _ := img.Partition(s.ID())
+		part, ok := p.replicas.Get(kafka.TopicPartition{Topic: t.Name, Partition: s.Partition})
+		if !ok {
+			waiting++
+			continue
+		}
+		if _, leads := part.Leading(); !leads {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		return fmt.Errorf("starting: %d partitions have no leader yet", waiting)
+	}
+	return nil
+}
+
+// healthy says what is broken beyond what waiting mends, or nil.
+func (b *Broker) healthy() error {
+	var errs []error
+	for _, d := range b.parts.logs.Dirs() {
+		if d.Offline != nil {
+			errs = append(errs, fmt.Errorf("log directory %s is offline until the broker restarts: %w", d.Path, d.Offline))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,271 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/kv"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+	"github.com/barnabas-mq/barnabas/internal/replica"
+)
+
+// wishes carries out what handlers ask of the metadata: api.Cluster.
+type wishes struct {
+	keeper   *imageKeeper
+	store    metastore.Store
+	self     kafka.NodeID
+	replicas *replica.Manager
+	log      *slog.Logger
+
+	ids producerIDs
+}
+
+// CreateTopic implements api.Cluster.
+func (w *wishes) CreateTopic(ctx context.Context, t api.NewTopic, validate bool) (api.CreatedTopic, error) {
+	for {
+		changed := w.keeper.Changed()
+		img := w.keeper.Image()
+		epoch := w.keeper.Epoch(img)
+		if epoch == 0 && !validate {
+			return api.CreatedTopic{}, kerr.BrokerNotAvailable
+		}
+		wish := newTopic(t, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: newID()})
+		m, err := plan.CreateTopic(img, wish)
+		if err != nil {
+			return api.CreatedTopic{}, err
+		}
+		made := api.CreatedTopic{
+			ID: wish.ID, Partitions: int32(len(m.Partitions)), ReplicationFactor: int16(len(m.Partitions[0].Replicas)),
+		}
+		if validate {
+			return made, nil
+		}
+		if ctx.Err() != nil {
+			return api.CreatedTopic{}, context.Cause(ctx)
+		}
+		err = w.make(ctx, m, wish.ID)
+		if err == nil {
+			w.log.Info("topic created", "topic", t.Name, "topic_id", wish.ID, "partitions", made.Partitions)
+			return made, nil
+		}
+		if !errors.Is(err, plan.ErrStale) {
+			return api.CreatedTopic{}, err
+		}
+		select { // what the plan assumed is outrun: the next image tells by what
+		case <-changed:
+		case <-ctx.Done():
+			return api.CreatedTopic{}, context.Cause(ctx)
+		}
+	}
+}
+
+func newTopic(t api.NewTopic, by plan.Creator) plan.NewTopic {
+	wish := plan.NewTopic{
+		Name: t.Name, ID: newID(), Partitions: t.Partitions, Factor: t.ReplicationFactor, Configs: t.Config,
+		DefaultPartitions: t.DefaultPartitions, DefaultFactor: t.DefaultReplicationFactor, Creator: by,
+	}
+	for _, a := range t.Assignment {
+		wish.Manual = append(wish.Manual, plan.ManualAssignment{Partition: a.Partition, Replicas: a.Replicas})
+	}
+	start := newID()
+	wish.Start = binary.BigEndian.Uint64(start[:])
+	return wish
+}
+
+// newID draws an id that is neither zero nor another of the reserved ones.
+func newID() kafka.UUID {
+	for {
+		var id kafka.UUID
+		_, _ = rand.Read(id[:]) // crypto/rand does not fail
+		if id[0] != 0 && id.String()[0] != '-' {
+			return id // a leading dash would look like an option on a command line
+		}
+	}
+}
+
+// make carries a plan of new partitions out, and waits until they serve.
+func (w *wishes) make(ctx context.Context, m *plan.Making, id kafka.TopicID) error {
+	res, err := txn(ctx, w.store, m.First)
+	if err != nil {
+		return err
+	}
+	pending := res.Rev
+	if !res.Succeeded {
+		done, rev, err := m.Outcome(res)
+		if err != nil {
+			return err
+		}
+		if done {
+			return w.settled(ctx, res.Rev, id)
+		}
+		pending = rev
+	}
+	for n := range m.Steps() {
+		if res, err = txn(ctx, w.store, m.Step(n, pending)); err != nil {
+			return err
+		}
+		if res.Succeeded {
+			continue
+		}
+		if done, _, err := m.Outcome(res); err != nil {
+			w.abandon(m, pending)
+			return err
+		} else if done {
+			break
+		}
+	}
+	return w.settled(ctx, res.Rev, id)
+}
+
+// abandon undoes a creation that cannot go on; what it cannot undo the
+// controller collects.
+func (w *wishes) abandon(m *plan.Making, pending int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := w.store.Txn(ctx, m.Abandon(pending)); err != nil {
+		w.log.Warn("leftovers of a topic's creation are for the controller", "err", err)
+	}
+}
+
+// settled waits until the image shows a new topic and the partitions that this
+// broker leads do lead: the client's next request finds them. Elsewhere they
+// may take a moment longer, which clients know how to handle.
+func (w *wishes) settled(ctx context.Context, rev int64, id kafka.TopicID) error {
+	if err := w.keeper.Await(ctx, rev); err != nil {
+		return err
+	}
+	for {
+		changed := w.keeper.Changed()
+		t, ok := w.keeper.Image().TopicByID(id)
+		if !ok || w.lead(t) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil // it is made; that it does not serve yet is a matter of retries
+		}
+	}
+}
+
+func (w *wishes) lead(t *meta.Topic) bool {
+	for _, s := range t.Partitions {
+		if s.Leader != w.self {
+			continue
+		}
+		p, ok := w.replicas.Get(kafka.TopicPartition{Topic: t.Name, Partition: s.Partition})
+		if !ok {
+			return false
+		}
+		if _, leads := p.Leading(); !leads {
+			return false
+		}
+	}
+	return true
+}
+
+// DeleteTopic implements api.Cluster.
+func (w *wishes) DeleteTopic(ctx context.Context, id kafka.TopicID) error {
+	for {
+		changed := w.keeper.Changed()
+		t, err := plan.DeleteTopic(w.keeper.Image(), id, time.Now().UnixMilli())
+		if err != nil {
+			return err
+		}
+		res, err := txn(ctx, w.store, t)
+		if err != nil {
+			return err
+		}
+		if err := w.keeper.Await(ctx, res.Rev); err != nil {
+			return err
+		}
+		if _, there := w.keeper.Image().TopicByID(id); !there {
+			w.log.Info("topic deleted", "topic_id", id)
+			return nil
+		}
+		select { // changed meanwhile: planned again from what it is now
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// producerIDs is the block of ids that this broker hands out of.
+type producerIDs struct {
+	mu        sync.Mutex
+	next, end int64
+}
+
+// ProducerID implements api.Cluster. Blocks are taken under the lock: those
+// who wait for it want the same block.
+func (w *wishes) ProducerID(ctx context.Context) (int64, error) {
+	w.ids.mu.Lock()
+	defer w.ids.mu.Unlock()
+	if w.ids.next == w.ids.end {
+		first, err := w.takeBlock(ctx)
+		if err != nil {
+			return -1, err
+		}
+		w.ids.next, w.ids.end = first, first+plan.ProducerIDBlock
+	}
+	id := w.ids.next
+	w.ids.next++
+	return id, nil
+}
+
+// takeBlock takes the next block. A transaction whose outcome is unknown gives
+// its block up: an id handed out twice is worse than a thousand never used.
+func (w *wishes) takeBlock(ctx context.Context) (int64, error) {
+	img := w.keeper.Image()
+	now := img.ProducerIDs()
+	for {
+		epoch := w.keeper.Epoch(w.keeper.Image())
+		if epoch == 0 {
+			return -1, kerr.CoordinatorLoadInProgress
+		}
+		t, first, err := plan.TakeProducerIDs(img.Keys(), now, w.self, epoch)
+		if err != nil {
+			return -1, err
+		}
+		res, err := w.store.Txn(ctx, t)
+		switch {
+		case err == nil && res.Succeeded:
+			return first, nil
+		case err == nil:
+			if now, err = readProducerIDs(res); err != nil {
+				return -1, err
+			}
+		case ctx.Err() != nil:
+			return -1, context.Cause(ctx)
+		case errors.Is(err, metastore.ErrMaybe), errors.Is(err, metastore.ErrUnavailable):
+			// The same revision again: it fails and reads the key if the first did land.
+			select {
+			case <-time.After(controlRetry / 10):
+			case <-ctx.Done():
+				return -1, context.Cause(ctx)
+			}
+		default:
+			return -1, err
+		}
+	}
+}
+
+// readProducerIDs reads the key as a failed transaction found it.
+func readProducerIDs(res kv.TxnResult) (meta.ProducerIDs, error) {
+	if len(res.Gets) == 0 || len(res.Gets[0]) == 0 {
+		return meta.ProducerIDs{}, nil
+	}
+	return meta.DecodeProducerIDs(res.Gets[0][0])
+}

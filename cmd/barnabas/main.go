@@ -1,0 +1,43 @@
+// Command barnabas is the broker and its tools; see `barnabas help`.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/barnabas-mq/barnabas/broker"
+	"github.com/barnabas-mq/barnabas/internal/cli"
+)
+
+// Set by the linker: see the Makefile.
+var (
+	version = "dev"
+	commit  = "unknown"
+)
+
+func main() {
+	os.Exit(cli.App{
+		Version: version,
+		Commit:  commit,
+		In:      os.Stdin,
+		Out:     os.Stdout,
+		Err:     os.Stderr,
+		Environ: os.Environ(),
+		Serve:   serve,
+	}.Main(os.Args[1:]))
+}
+
+func serve(ctx context.Context, o cli.ServeOptions) error {
+	b, err := broker.New(broker.Options{Config: o.Config, Logger: o.Log, Version: o.Version})
+	if err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-b.Ready():
+			o.Ready(b.Addrs(), b.AdminAddr())
+		case <-ctx.Done():
+		}
+	}()
+	return b.Run(ctx)
+}
