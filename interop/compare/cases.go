@@ -1,0 +1,15 @@
+//go:build interop
+
+package main
+
+// cases lists all scripts in the order in which they run.
+func cases() []testCase {
+	var all []testCase
+	for _, group := range [][]testCase{
+		protoCases(), produceCases(), fetchCases(), sessionCases(), metadataCases(),
+		topicCases(), configCases(), offsetCases(), producerIDCases(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}

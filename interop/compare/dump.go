@@ -1,0 +1,285 @@
+//go:build interop
+
+package main
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/interop/raw"
+)
+
+// dumpAnswer is dump with topics and partitions sorted where Apache Kafka
+// answers in the order of a hash map: everywhere but in Fetch, where the order
+// of the request decides what fits.
+func (s *session) dumpAnswer(resp kmsg.Response) string {
+	s.sorted = resp.Key() != 1
+	defer func() { s.sorted = false }()
+	return s.dump(resp)
+}
+
+// ordered lists the elements of a slice, sorted if the session says so.
+func (s *session) ordered(v reflect.Value) []reflect.Value {
+	all := make([]reflect.Value, v.Len())
+	for i := range all {
+		all[i] = v.Index(i)
+	}
+	if !s.sorted {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b reflect.Value) int {
+		for _, name := range []string{"Topic", "Partition"} {
+			x, y := reflect.Indirect(a.FieldByName(name)), reflect.Indirect(b.FieldByName(name))
+			switch {
+			case !x.IsValid() || !y.IsValid():
+			case x.CanInt():
+				return cmp.Compare(x.Int(), y.Int())
+			case x.Kind() == reflect.String:
+				return strings.Compare(x.String(), y.String())
+			}
+		}
+		return 0
+	})
+	return all
+}
+
+// dump prints a message as indented text in which everything that differs
+// from broker to broker and from run to run has a stable name.
+func (s *session) dump(v any) string {
+	var b strings.Builder
+	s.dumpStruct(&b, reflect.Indirect(reflect.ValueOf(v)), "  ")
+	return b.String()
+}
+
+func (s *session) dumpStruct(b *strings.Builder, v reflect.Value, indent string) {
+	var nested []int
+	var line []string
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		fv := v.Field(i)
+		switch {
+		case f.Name == "Version" && f.Type.Kind() == reflect.Int16:
+			continue
+		case f.Type == reflect.TypeFor[kmsg.Tags]():
+			if t := fv.Interface().(kmsg.Tags); t.Len() > 0 {
+				t.Each(func(k uint32, val []byte) { line = append(line, fmt.Sprintf("tag%d=%x", k, val)) })
+			}
+			continue
+		case isNested(f.Type):
+			nested = append(nested, i)
+			continue
+		}
+		if text := f.Name + "=" + s.scalar(f.Name, fv); !noise[text] {
+			line = append(line, text)
+		}
+	}
+	if len(line) == 0 && len(nested) > 0 {
+		line = append(line, "·")
+	}
+	b.WriteString(strings.Join(line, " ") + "\n")
+	for _, i := range nested {
+		s.dumpNested(b, v.Type().Field(i).Name, v.Field(i), indent)
+	}
+}
+
+// noise is what kmsg puts into fields that the version lacks.
+var noise = map[string]bool{
+	"ReplicaDirectoryID=0": true, "HighWatermark=9223372036854775807": true, "MaxNumOffsets=1": true, "OldStyleOffsets=[]": true,
+	"Rack=\"\"": true, "TopicID=0": true,
+}
+
+// blank tells of a struct whose fields all say "not there".
+func blank(v reflect.Value) bool {
+	for i := range v.NumField() {
+		f := v.Field(i)
+		if f.CanInt() && f.Int() != -1 {
+			return false
+		}
+	}
+	return true
+}
+
+func isNested(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+func (s *session) dumpNested(b *strings.Builder, name string, v reflect.Value, indent string) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			fmt.Fprintf(b, "%s%s: null\n", indent, name)
+			return
+		}
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.Struct && blank(v) {
+		return
+	}
+	if v.Kind() == reflect.Struct {
+		fmt.Fprintf(b, "%s%s: ", indent, name)
+		s.dumpStruct(b, v, indent+"  ")
+		return
+	}
+	switch {
+	case v.IsNil():
+		fmt.Fprintf(b, "%s%s: null\n", indent, name)
+	case v.Len() == 0:
+		fmt.Fprintf(b, "%s%s: []\n", indent, name)
+	default:
+		fmt.Fprintf(b, "%s%s:\n", indent, name)
+		for _, e := range s.ordered(v) {
+			fmt.Fprintf(b, "%s- ", indent)
+			s.dumpStruct(b, e, indent+"  ")
+		}
+	}
+}
+
+func (s *session) scalar(name string, v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "null"
+		}
+		v = v.Elem()
+	}
+	switch x := v.Interface().(type) {
+	case [16]byte:
+		return s.idName(x)
+	case []byte:
+		if name == "Records" || name == "RecordBatches" {
+			return s.records(x)
+		}
+		if x == nil {
+			return "null"
+		}
+		return fmt.Sprintf("x'%x'", x)
+	case string:
+		return s.text(name, x)
+	case []string:
+		return s.plain(fmt.Sprintf("%q", x))
+	case int16:
+		if name == "ErrorCode" {
+			return errName(x)
+		}
+	case int32:
+		if name == "Port" {
+			return "<port>"
+		}
+		if name == "SessionID" && x != 0 {
+			return s.alias("session", int64(x))
+		}
+	case int64:
+		switch {
+		case name == "ProducerID" && x >= 0 && !s.fixedPIDs[x]:
+			return s.alias("pid", x)
+		case strings.Contains(name, "Timestamp") || name == "LogAppendTime":
+			return stamp(x)
+		}
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func (s *session) text(name, x string) string {
+	switch name {
+	case "ClusterID":
+		return "<cluster>"
+	case "ErrorMessage":
+		if !s.messages {
+			return "<text>"
+		}
+	}
+	return fmt.Sprintf("%q", s.plain(x))
+}
+
+// stamp hides a time of the clock and keeps one that the case chose.
+func stamp(ms int64) string {
+	d := time.Until(time.UnixMilli(ms))
+	switch {
+	case d.Abs() < 10*time.Minute:
+		return "<now>"
+	case d > 365*24*time.Hour && d < 365*24*time.Hour*20:
+		return "<future>"
+	}
+	return fmt.Sprint(ms)
+}
+
+func errName(code int16) string {
+	if code == 0 {
+		return "0"
+	}
+	if e := kerr.TypedErrorForCode(code); e != nil {
+		return fmt.Sprintf("%d:%s", code, e.Message)
+	}
+	return fmt.Sprint(code)
+}
+
+// records sums up batches: what a broker may not change, and what it sets.
+func (s *session) records(b []byte) string {
+	if b == nil {
+		return "null"
+	}
+	if len(b) == 0 {
+		return "empty"
+	}
+	var out []string
+	rest, err := raw.Walk(b, func(h raw.Header, _ []byte) error {
+		pid := "-1"
+		if h.ProducerID >= 0 {
+			pid = s.alias("pid", h.ProducerID)
+		}
+		recs := "?"
+		if got, err := h.Unpack(); err == nil {
+			recs = recordList(got)
+		}
+		out = append(out, fmt.Sprintf("{base=%d size=%d epoch=%d magic=%d attr=%d lastDelta=%d ts=%s..%s pid=%s/%d seq=%d n=%d %s}",
+			h.FirstOffset, h.Size, h.PartitionLeaderEpoch, h.Magic, h.Attributes, h.LastOffsetDelta,
+			stamp(h.FirstTimestamp), stamp(h.MaxTimestamp), pid, h.ProducerEpoch, h.FirstSequence, h.NumRecords, recs))
+		return nil
+	})
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	if rest > 0 {
+		out = append(out, fmt.Sprintf("+%d bytes", rest))
+	}
+	return strings.Join(out, "")
+}
+
+func recordList(recs []kmsg.Record) string {
+	var parts []string
+	for i, r := range recs {
+		if i == 4 {
+			parts = append(parts, "...")
+			break
+		}
+		val := fmt.Sprintf("%q", r.Value)
+		if len(r.Value) > 24 {
+			val = fmt.Sprintf("%d bytes", len(r.Value))
+		}
+		key := "null"
+		if r.Key != nil {
+			key = fmt.Sprintf("%q", r.Key)
+		}
+		parts = append(parts, fmt.Sprintf("%d/%d %s=%s", r.OffsetDelta, r.TimestampDelta64, key, val))
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+func (s *session) idName(id [16]byte) string {
+	if id == ([16]byte{}) {
+		return "0"
+	}
+	if n, ok := s.ids[id]; ok {
+		return "id(" + n + ")"
+	}
+	return hex.EncodeToString(id[:])
+}

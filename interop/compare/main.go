@@ -1,0 +1,110 @@
+//go:build interop
+
+// Command compare asks two brokers the same raw requests and prints where
+// their answers differ, after hiding what may differ (ids, ports, clocks,
+// wording). One of them is meant to be Apache Kafka.
+//
+//	go run -tags interop ./interop/compare -a HOST:PORT -b HOST:PORT [-run REGEXP] [-v]
+//	go run -tags interop ./interop/compare -a HOST:PORT -record DIR
+//
+// Both brokers must allow topics to be created, and are left with the topics
+// of the cases. Exit code 1 means a difference that is not explained.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// testCase is a script of requests. known, when set, is why the answers of
+// Barnabas differ from Apache Kafka's on purpose.
+type testCase struct {
+	name  string
+	run   func(*session)
+	known string
+}
+
+func main() {
+	a := flag.String("a", "127.0.0.1:9092", "first broker")
+	b := flag.String("b", "", "second broker")
+	run := flag.String("run", "", "only cases whose name matches")
+	record := flag.String("record", "", "write the first broker's transcripts into this directory and compare nothing")
+	verbose := flag.Bool("v", false, "print whole transcripts of cases that differ")
+	messages := flag.Bool("messages", false, "compare the wording of error messages too")
+	flag.Parse()
+	filter, err := regexp.Compile(*run)
+	if err != nil || (*b == "") == (*record == "") {
+		fmt.Fprintln(os.Stderr, "compare: give -b HOST:PORT or -record DIR, and a valid -run")
+		os.Exit(2)
+	}
+	differ := 0
+	for _, c := range cases() {
+		if !filter.MatchString(c.name) {
+			continue
+		}
+		suffix := fmt.Sprintf("-%x", time.Now().UnixMilli())
+		if *record != "" {
+			text := transcript(c, *a, suffix, true)
+			if err := os.WriteFile(filepath.Join(*record, c.name+".txt"), []byte(text), 0o644); err != nil {
+				fmt.Fprintln(os.Stderr, "compare:", err)
+				os.Exit(1)
+			}
+			fmt.Printf("recorded  %s\n", c.name)
+			continue
+		}
+		if report(c, transcript(c, *a, suffix+"a", *messages), transcript(c, *b, suffix+"b", *messages), *verbose) {
+			differ++
+		}
+	}
+	if differ > 0 {
+		fmt.Printf("%d cases differ\n", differ)
+		os.Exit(1)
+	}
+}
+
+func transcript(c testCase, addr, suffix string, messages bool) string {
+	s := newSession(addr, suffix, messages)
+	defer s.hangUp()
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				f, ok := r.(failure)
+				if !ok {
+					panic(r)
+				}
+				fmt.Fprintf(&s.out, "! case stopped: %v\n", s.plain(f.Error()))
+			}
+		}()
+		c.run(s)
+	}()
+	return strings.TrimLeft(s.out.String(), "\n")
+}
+
+// report prints one case's outcome and tells whether it is an unexplained
+// difference.
+func report(c testCase, a, b string, verbose bool) bool {
+	switch {
+	case a == b && strings.Contains(a, "! case stopped"):
+		fmt.Printf("STOPPED   %s\n%s\n", c.name, a)
+		return true
+	case a == b:
+		fmt.Printf("same      %s\n", c.name)
+		return false
+	case c.known != "":
+		fmt.Printf("known     %s: %s\n", c.name, c.known)
+		if verbose {
+			fmt.Print(diff(a, b))
+		}
+		return false
+	}
+	fmt.Printf("DIFFERENT %s\n%s", c.name, diff(a, b))
+	if verbose {
+		fmt.Printf("--- a\n%s--- b\n%s", a, b)
+	}
+	return true
+}
