@@ -159,6 +159,7 @@ func (b *Broker) sequence() []life.Part {
 	a := admin.New(admin.Config{
 		Address: b.node.Admin, Gatherer: b.reg, Healthy: b.healthy, Ready: b.readiness, Log: b.log.With("part", "admin"),
 	})
+	a.Handle("GET /metadata/", admin.Metadata(p.keeper.Image))
 	return append([]life.Part{{Name: "admin listener", Start: func(context.Context) error {
 		addr, err := a.Listen()
 		if err == nil {

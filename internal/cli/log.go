@@ -17,8 +17,8 @@ import (
 )
 
 func logCommand() *cobra.Command {
-	c := &cobra.Command{Use: "log", Short: "Look into log files, without a broker"}
-	c.AddCommand(logDumpCommand())
+	c := &cobra.Command{Use: "log", Short: "Look into log files, and check them, without a broker"}
+	c.AddCommand(logDumpCommand(), logVerifyCommand())
 	return c
 }
 
@@ -116,13 +116,18 @@ func (d *dumper) file(name string) error {
 	}
 }
 
+var (
+	errTorn = errors.New("the file ends within a batch")
+	errSum  = errors.New("damage: the batch's sum is wrong")
+)
+
 // readBatch reads the bytes of the next batch. io.EOF: there is none.
 func readBatch(in io.Reader, buf []byte) ([]byte, error) {
 	const prefix = 12 // base offset and length
 	buf = append(buf, make([]byte, prefix)...)
 	if _, err := io.ReadFull(in, buf); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return buf, errors.New("the file ends within a batch")
+			return buf, errTorn
 		}
 		return buf, err
 	}
@@ -133,7 +138,7 @@ func readBatch(in io.Reader, buf []byte) ([]byte, error) {
 	// Grows with what is there, so that a wrong length costs no memory.
 	body, err := io.ReadAll(io.LimitReader(in, length))
 	if err == nil && int64(len(body)) < length {
-		err = errors.New("the file ends within a batch")
+		err = errTorn
 	}
 	return append(buf, body...), err
 }
@@ -144,7 +149,7 @@ func (d *dumper) batch(pos int64, raw []byte) error {
 		return err
 	}
 	if !b.CRCValid() {
-		return errors.New("damage: the batch's sum is wrong")
+		return errSum
 	}
 	h := dumpedBatch{pos, len(b), b.BaseOffset(), b.LastOffset(), b.Count(), b.LeaderEpoch(), b.Codec().String(), b.MaxTimestamp(), b.LogAppendTime(),
 		b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), b.Transactional(), b.Control(), b.CRC()}

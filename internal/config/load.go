@@ -19,7 +19,7 @@ type Options struct {
 
 // reserved names of the environment are not keys: what clients connect to, and
 // the binary that tests run.
-var reserved = []string{"BOOTSTRAP", "BIN"}
+var reserved = []string{"BOOTSTRAP", "ADMIN", "BIN"}
 
 // Load reads the settings: defaults, then the file, the environment and Set,
 // each over the ones before. What deserves a word and does not stop the start
