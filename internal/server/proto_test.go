@@ -148,7 +148,9 @@ func (l *lines) count() int {
 // PROTO-07: other protocols, noise, and peers that say nothing.
 func TestProto07Garbage(t *testing.T) {
 	var log lines
-	s := start(t, &fake{}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})) })
+	s := start(t, &fake{}, func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
 	noise := make([]byte, 64<<10)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	for i := range noise {
