@@ -310,12 +310,6 @@ func reachBubble(tests []source) map[string]bool {
 
 var entryPoint = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)`)
 
-// bubbled tells the files that test in bubbles of fake time, where a sleep of a
-// handler or a helper is an event like any other.
-func bubbled(f *ast.File) bool {
-	return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
-}
-
 // sleeps finds calls of time.Sleep with no bubble around them. A test must
 // reach a bubble; a helper that sleeps must stand in a file that uses synctest.
 func sleeps(s source, bubbled map[string]bool) []ast.Node {

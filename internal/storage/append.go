@@ -207,7 +207,7 @@ func (l *Log) writable() error {
 	if l.cutting {
 		return fmt.Errorf("%s: log is being truncated: %w", l.tp, kerr.KafkaStorageError)
 	}
-	if l.d.full.Load() {
+	if l.d.full.Load() || l.d.unstored.Load() {
 		return fmt.Errorf("%s: log directory %s is almost full: %w: %w", l.tp, l.d.path, vfs.ErrNoSpace, kerr.KafkaStorageError)
 	}
 	return nil

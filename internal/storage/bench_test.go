@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -67,4 +68,53 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.StopTimer()
 	x.close()
+}
+
+// BenchmarkOpenClose starts and stops with a thousand partitions (S1, S3).
+func BenchmarkOpenClose(b *testing.B) {
+	dir := b.TempDir()
+	x := openBox(b, vfs.Real, managerConfig(dir), false)
+	for i := range 1000 {
+		tp := testTP
+		tp.Partition = int32(i)
+		l, err := x.m.Create(tp, testID, testConfig())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range 10 {
+			x.append(l, rec{ts: 1, value: strings.Repeat("x", 1000)})
+		}
+	}
+	x.close()
+	var open, stop time.Duration
+	for b.Loop() {
+		began := time.Now()
+		x := openBox(b, vfs.Real, managerConfig(dir), false)
+		open += time.Since(began)
+		began = time.Now()
+		x.close()
+		stop += time.Since(began)
+	}
+	b.ReportMetric(float64(open.Milliseconds())/float64(b.N), "ms-open")
+	b.ReportMetric(float64(stop.Milliseconds())/float64(b.N), "ms-close")
+}
+
+// BenchmarkRawSync is the least that a durable append can cost here.
+func BenchmarkRawSync(b *testing.B) {
+	f, err := vfs.Real.Create(b.TempDir() + "/f")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	p := make([]byte, 16<<10)
+	off := int64(0)
+	for b.Loop() {
+		if _, err := f.WriteAt(p, off); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		off += int64(len(p))
+	}
 }

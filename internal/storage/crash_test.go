@@ -61,6 +61,63 @@ func crashHistory(t *testing.T, seed uint64) {
 	}
 }
 
+// TestFaults lets one change of the file system fail, with EIO or for want of
+// space, at a random moment. Whatever fails then, after a restart everything
+// that was told as flushed is there, and nothing that was never appended.
+func TestFaults(t *testing.T) {
+	for i := range *seedCount {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { faultHistory(t, seed) })
+	}
+}
+
+func faultHistory(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	h := &history{t: t, rng: rng, clock: testAt}
+	h.cfg = testConfig()
+	h.cfg.SegmentBytes = int32(1500 + rng.IntN(6000))
+	h.cfg.IndexIntervalBytes = int32(rng.IntN(1000))
+	h.cfg.RetentionMs, h.cfg.FileDeleteDelay = -1, 0
+	fsys := vfs.NewMem()
+	h.open(fsys)
+	h.create()
+	for range 4 {
+		chance := 20 + rng.IntN(300)
+		h.fault = func(op vfs.Op) error {
+			switch {
+			case h.faulted || rng.IntN(chance) > 0:
+				return nil
+			case op.Kind == vfs.OpWrite && rng.IntN(2) == 0:
+				h.faulted = true
+				h.logf("NO SPACE at %s", op)
+				return &vfs.ShortWrite{N: rng.IntN(op.N + 1), Err: vfs.ErrNoSpace}
+			case op.Kind == vfs.OpCreate && rng.IntN(2) == 0:
+				h.faulted = true
+				h.logf("NO SPACE at %s", op)
+				return vfs.ErrNoSpace
+			}
+			h.faulted = true
+			h.logf("EIO at %s", op)
+			return errInjected
+		}
+		for n := 0; n < 300 && !h.dead; n++ {
+			if h.step(); h.faulted && rng.IntN(20) == 0 {
+				break
+			}
+		}
+		// Without a failure of the machine, what lies behind may be more than was
+		// acknowledged, and the page cache is as it was.
+		opts := vfs.ProcessKill
+		if rng.IntN(2) == 0 {
+			opts = vfs.PowerLoss
+		}
+		after := h.fs.CrashClone(rng, opts)
+		h.fault, h.faulted, h.dead = nil, false, false
+		h.box.m.tasks.Wait()
+		h.reopen(after, opts)
+	}
+}
+
 // reopen starts on what a crash left. The start may crash again, several times.
 func (h *history) reopen(fsys *vfs.Mem, opts vfs.CrashOptions) {
 	for again := 0; ; again++ {

@@ -32,9 +32,10 @@ type logDir struct {
 	format     formatFile
 	cluster    string // that meta.properties names
 
-	bad     atomic.Pointer[error] // set once: offline until the process restarts
-	full    atomic.Bool           // below the low-water mark
-	written atomic.Int64          // bytes since free space was last looked at
+	bad      atomic.Pointer[error] // set once: offline until the process restarts
+	full     atomic.Bool           // below the low-water mark
+	unstored atomic.Bool           // opened, but the checkpoints could not be written: no appends before
+	written  atomic.Int64          // bytes since free space was last looked at
 
 	// ckptMu serializes the writes of each of the directory's files. Values are
 	// read under it, so that a file never gets older ones than it has.
@@ -207,7 +208,7 @@ func (d *logDir) forgetRemoved(tp kafka.TopicPartition) error {
 	if !found {
 		return nil
 	}
-	if err := errors.Join(d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()); err != nil {
+	if err := d.storeAll(); err != nil {
 		return err
 	}
 	d.mu.Lock()

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -95,6 +96,8 @@ func (b *box) crash() {
 	b.stop()
 	b.m.unlock()
 }
+
+func isErr(err, target error) bool { return errors.Is(err, target) }
 
 type rec struct {
 	ts         int64

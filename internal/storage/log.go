@@ -97,7 +97,8 @@ type snapshot struct {
 	data   []byte
 }
 
-// Hooks of a log, called from the flusher with no lock held, in order.
+// Hooks of a log, called from the flusher with no lock held, in order. They may
+// use the log, but not wait for its Sync: the sync under way ends after them.
 type Hooks struct {
 	// Flushed tells that everything below end is durable.
 	Flushed func(end int64)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -342,6 +343,70 @@ func TestRollByIndex(t *testing.T) {
 	}
 	if got := readAll(t, l, 0, l.End()); len(got) != 60 {
 		t.Errorf("%d records", len(got))
+	}
+	b.close()
+}
+
+// One write of recovery points serves all truncations of a fetch answer.
+func TestTruncateMany(t *testing.T) {
+	trace := &vfs.Trace{Base: "/d", Filter: func(op vfs.Op) bool {
+		return op.Kind == vfs.OpRename && strings.HasSuffix(op.NewName, "recovery-point-offset-checkpoint")
+	}}
+	b := openBox(t, trace.Wrap(vfs.NewMem()), managerConfig("/d"), false)
+	cuts := map[*Log]int64{}
+	for i := range 5 {
+		l, err := b.m.Create(kafka.TopicPartition{Topic: "t", Partition: int32(i)}, testID, testConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			b.append(l, values(3, "v")...)
+		}
+		cuts[l] = int64(2*i + 1)
+	}
+	if err := b.m.Checkpoint(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	trace.Take()
+	if err := b.m.Truncate(cuts); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(trace.Take(), "\n"); got != 1 {
+		t.Errorf("%d writes of recovery points", got)
+	}
+	for l, to := range cuts {
+		if l.End() != to/3*3 {
+			t.Errorf("%s ends at %d after a truncation to %d", l.Partition(), l.End(), to)
+		}
+	}
+	b.close()
+}
+
+// M2: what an idle log costs after a start.
+func TestIdleMemory(t *testing.T) {
+	fsys := vfs.NewMem()
+	const n = 500
+	b := openBox(t, fsys, managerConfig("/d"), false)
+	for i := range n {
+		l, err := b.m.Create(kafka.TopicPartition{Topic: "t", Partition: int32(i)}, testID, testConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			b.append(l, values(20, "v")...)
+		}
+	}
+	b.close()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b = openBox(t, fsys, managerConfig("/d"), false)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n
+	t.Logf("%d bytes a log", each)
+	if each > 4096 {
+		t.Errorf("an idle log takes %d bytes", each)
 	}
 	b.close()
 }

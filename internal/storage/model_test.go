@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -9,8 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
@@ -117,6 +121,10 @@ type history struct {
 	clock time.Time
 	ops   []string
 
+	// fault, when set, is asked for every change of the file system.
+	fault      func(op vfs.Op) error
+	dead       bool // an operation failed after a fault
+	faulted    bool
 	quietReads bool // reads of check do not draw from rng
 
 	// crash is called at every change of the file system.
@@ -129,17 +137,35 @@ func (h *history) open(fsys *vfs.Mem) {
 		if op.Kind.Changes() && h.crash != nil {
 			h.crash(op)
 		}
+		if op.Kind.Changes() && h.fault != nil {
+			return h.fault(op)
+		}
 		return nil
 	}})
 	cfg := managerConfig("/d")
 	cfg.MaxOpenFiles, cfg.MaxIndexBytes = 2, 512
 	cfg.Defaults = h.cfg
 	b := &box{tb: h.t, m: New(cfg, wrapped, testLogger(h.t), nil), stop: func() {}}
-	if err := b.m.Open(context.Background()); err != nil {
-		h.fatal("open: %v", err)
-	}
 	h.box = b
+	if err := b.m.Open(context.Background()); err != nil {
+		h.failed("open", err)
+	}
 }
+
+// failed reports an error of an operation: fatal, unless a fault was injected.
+func (h *history) failed(what string, err error) {
+	h.t.Helper()
+	if !h.faulted {
+		h.fatal("%s: %v", what, err)
+	}
+	if !errors.Is(err, kerr.KafkaStorageError) && !errors.Is(err, errInjected) && !errors.Is(err, vfs.ErrNoSpace) {
+		h.fatal("%s after a fault: %v", what, err)
+	}
+	h.logf("%s failed: %v", what, err)
+	h.dead = true
+}
+
+var errInjected = fmt.Errorf("injected: %w", syscall.EIO)
 
 func (h *history) fatal(format string, args ...any) {
 	h.t.Helper()
@@ -225,7 +251,8 @@ func (h *history) append(follower bool) {
 		res, err = h.log.Append(h.clock, buf, kafka.LeaderEpoch(h.m.epoch), origin)
 	}
 	if err != nil {
-		h.fatal("append: %v", err)
+		h.failed("append", err)
+		return
 	}
 	if res.Duplicate || res.Base != h.m.end() {
 		h.fatal("append gave %+v, want base %d", res, h.m.end())
@@ -248,7 +275,7 @@ func (h *history) step() {
 		h.m.epoch += int32(1 + h.rng.IntN(2))
 		if h.rng.IntN(2) == 0 {
 			if err := l.AssignEpoch(kafka.LeaderEpoch(h.m.epoch), l.End()); err != nil {
-				h.fatal("assign: %v", err)
+				h.failed("assign", err)
 			}
 		}
 		h.logf("epoch %d", h.m.epoch)
@@ -262,7 +289,7 @@ func (h *history) step() {
 	case r < 96:
 		h.logf("checkpoint")
 		if err := h.box.m.Checkpoint(context.Background()); err != nil {
-			h.fatal("checkpoint: %v", err)
+			h.failed("checkpoint", err)
 		}
 	case r < 97:
 		h.logf("tick")
@@ -288,7 +315,8 @@ func (h *history) truncate() {
 	h.m.acked = min(h.m.acked, cut)
 	h.m.cur, h.m.extra = slices.Clip(h.m.cur[:i]), slices.Clip(h.m.cur[i:])
 	if err := l.Truncate(to); err != nil {
-		h.fatal("truncate: %v", err)
+		h.failed("truncate", err)
+		return
 	}
 	h.m.extra = nil
 	if l.End() != cut {
@@ -305,7 +333,8 @@ func (h *history) deleteBefore() {
 	h.logf("delete before %d", to)
 	h.m.startMax = max(h.m.startMax, to)
 	if err := h.log.DeleteBefore(to); err != nil {
-		h.fatal("delete before: %v", err)
+		h.failed("delete before", err)
+		return
 	}
 	h.m.start = max(h.m.start, to)
 }
@@ -313,10 +342,14 @@ func (h *history) deleteBefore() {
 func (h *history) restart() {
 	h.logf("clean restart")
 	if err := h.box.m.Close(3); err != nil {
-		h.fatal("close: %v", err)
+		h.failed("close", err)
+		return
 	}
 	h.m.acked = h.m.end()
 	h.open(h.fs)
+	if h.dead {
+		return
+	}
 	h.create()
 	h.check("after a clean restart")
 	if h.log.End() != h.m.end() {

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"time"
+
 	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/storage/producers"
 	"github.com/barnabas-mq/barnabas/internal/storage/segment"
@@ -65,4 +67,12 @@ func (l *Log) Producers() []producers.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.prods.Entries()
+}
+
+// StartVerification returns the guard under which a transaction's coordinator
+// is asked (KIP-890), for Txn.Guard; nil when nothing has to be asked.
+func (l *Log) StartVerification(now time.Time, producerID int64, epoch int16, firstSeq int32, bumps bool) (*producers.Guard, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.prods.StartVerification(producerID, epoch, firstSeq, bumps, now)
 }

@@ -53,8 +53,8 @@ func (l *Log) read(segs []*segment.Segment, offset, maxOffset int64, maxBytes in
 	if start := l.Start(); offset < start || offset > end {
 		return res, fmt.Errorf("%s: offset %d is outside [%d, %d]: %w", l.tp, offset, start, end, kerr.OffsetOutOfRange)
 	}
-	if l.closed.Load() {
-		return res, fmt.Errorf("%s: log is closed: %w", l.tp, kerr.KafkaStorageError)
+	if err := l.failed(); err != nil {
+		return res, err
 	}
 	maxOffset = min(maxOffset, end)
 	if offset >= maxOffset || maxBytes <= 0 && !minOne {

@@ -81,7 +81,13 @@ func (o *opening) open(ctx context.Context) error {
 	}
 	if o.changed {
 		l.snapshotLocked(end) // the recovery point is there: replay need not go back further
-		if err := l.checkpointFiles(); err != nil {
+		err := l.checkpointFiles()
+		if errors.Is(err, vfs.ErrNoSpace) {
+			// Reads are served from a full disk. The next checkpoint tries again,
+			// and until then recovery would do all this once more.
+			l.logs.Warn("log is open, and its checkpoint waits for room", "tp", l.tp, "err", err)
+			l.point.Store(min(o.point, end))
+		} else if err != nil {
 			return err
 		}
 	}
@@ -312,6 +318,12 @@ func (o *opening) cutDeadTails(point int64) error {
 				o.l.logs.Error("segment is damaged", "tp", o.l.tp, "err", err)
 				continue
 			}
+			return err
+		}
+		// A start before this one may have cut it, and died before the sync.
+		s.MarkDirty()
+		if err := s.Sync(); err != nil {
+			o.l.d.fail(err)
 			return err
 		}
 		if cut > 0 {

@@ -200,11 +200,20 @@ func (d *logDir) open(ctx context.Context) error {
 	}
 	// The points first: with the mark gone, they tell what has to be checked.
 	// Partitions whose directories are gone leave the checkpoints here.
-	if err := errors.Join(d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()); err != nil {
-		return err
+	if err := d.storeAll(); err != nil {
+		if !errors.Is(err, vfs.ErrNoSpace) {
+			return err
+		}
+		d.logger.Warn("log directory is full: it is read only until its checkpoints can be written", "dir", d.path, "err", err)
+		d.unstored.Store(true)
 	}
 	d.points, d.starts, d.marks = nil, nil, nil
 	return d.removeClean()
+}
+
+// storeAll writes the three checkpoints.
+func (d *logDir) storeAll() error {
+	return errors.Join(d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks())
 }
 
 func (d *logDir) openLogs(ctx context.Context) error {
@@ -332,6 +341,10 @@ func (m *Manager) tick() {
 	for _, d := range m.dirs {
 		d.checkSpace()
 		d.deleteDue(now)
+		if d.unstored.Load() && d.offline() == nil && d.storeAll() == nil {
+			d.unstored.Store(false)
+			d.logger.Info("log directory has room: it takes writes", "dir", d.path)
+		}
 		for _, l := range d.takeRetries() {
 			l.requestSync()
 		}
@@ -449,7 +462,7 @@ func (d *logDir) close(brokerEpoch int64) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	if err := errors.Join(d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()); err != nil {
+	if err := d.storeAll(); err != nil {
 		return err
 	}
 	return d.writeClean(brokerEpoch)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/barnabas-mq/barnabas/internal/storage/producers"
 	"github.com/barnabas-mq/barnabas/internal/storage/segment"
 )
@@ -25,18 +27,57 @@ func (l *Log) Truncate(offset int64) error {
 	if offset <= (*l.segs.Load())[0].Base() {
 		return l.Reset(offset)
 	}
-	return l.cut(func(segs []*segment.Segment) (keep int, end int64, err error) {
-		i := find(segs, offset)
-		pos, err := segs[i].Find(offset)
-		if err != nil {
-			return 0, 0, err
+	return l.cut(func(segs []*segment.Segment) (keep int, end int64, err error) { return cutPoint(segs, offset) })
+}
+
+// cutPoint is what a truncation to offset keeps: how many segments, the last of
+// them perhaps cut, and where the log ends then.
+func cutPoint(segs []*segment.Segment, offset int64) (keep int, end int64, err error) {
+	i := find(segs, offset)
+	pos, err := segs[i].Find(offset)
+	if err != nil {
+		return 0, 0, err
+	}
+	if pos == 0 {
+		return i, segs[i].Base(), nil
+	}
+	end, err = segs[i].BaseAt(pos)
+	return i + 1, end, err
+}
+
+// Truncate truncates several logs, each serialized with its appends by the
+// caller: the recovery points of a directory are lowered by one write for all.
+func (m *Manager) Truncate(cuts map[*Log]int64) error {
+	lowered := map[*logDir]bool{}
+	for l, offset := range cuts {
+		segs := *l.segs.Load()
+		if offset >= l.End() || l.failed() != nil {
+			continue
 		}
-		if pos == 0 {
-			return i, segs[i].Base(), nil
+		end := offset
+		if offset > segs[0].Base() {
+			var err error
+			if _, end, err = cutPoint(segs, offset); err != nil {
+				return l.writeFailed(err)
+			}
 		}
-		end, err = segs[i].BaseAt(pos)
-		return i + 1, end, err
-	})
+		l.maint.Lock()
+		if end < l.point.Load() {
+			l.point.Store(end)
+			lowered[l.d] = true
+		}
+		l.maint.Unlock()
+	}
+	for d := range lowered {
+		if err := d.writeRecoveryPoints(); err != nil {
+			return fmt.Errorf("%w: %w", err, kerr.KafkaStorageError)
+		}
+	}
+	var errs []error
+	for l, offset := range cuts {
+		errs = append(errs, l.Truncate(offset))
+	}
+	return errors.Join(errs...)
 }
 
 // Reset empties the log and lets it begin at offset: a follower whose leader
@@ -62,9 +103,14 @@ func (l *Log) cut(where func(segs []*segment.Segment) (keep int, end int64, err 
 		l.mu.Unlock()
 	}()
 	segs := *l.segs.Load()
+	start := l.Start()
 	keep, end, err := where(segs)
 	if err == nil {
 		err = l.cutAt(segs, keep, end)
+	}
+	if err == nil && l.Start() < start {
+		// The stored start must not hide what is written from here on.
+		err = l.d.writeLogStarts()
 	}
 	if err != nil {
 		return l.writeFailed(err)
@@ -87,20 +133,23 @@ func (l *Log) cutAt(segs []*segment.Segment, keep int, end int64) error {
 			return err
 		}
 	}
-	next, err := l.replaceAbove(segs[keep:], end)
+	next, err := l.cutSegment(segs[keep:], end)
 	if err != nil {
 		return err
 	}
-	prods, err := l.producersAt(segs[:keep], end)
-	if err != nil {
-		return err
+	var prods *producers.State
+	err = l.replaceAbove(segs[keep:], end)
+	if err == nil {
+		prods, err = l.producersAt(segs[:keep], end)
 	}
-	if keep > 0 {
-		last := segs[keep-1]
-		if _, err := last.Cut(end); err != nil {
-			return err
-		}
-		last.MarkDirty() // the dead tail included
+	if err == nil && keep > 0 {
+		_, err = segs[keep-1].Cut(end)
+		segs[keep-1].MarkDirty() // the dead tail included
+	}
+	if err != nil {
+		// The files and what is in memory no longer agree: recovery is to sort it out.
+		l.d.fail(err)
+		return err
 	}
 	l.afterCut(append(append([]*segment.Segment(nil), segs[:keep]...), next), keep, end, prods)
 	for _, s := range segs[keep:] {
@@ -113,30 +162,35 @@ func (l *Log) cutAt(segs []*segment.Segment, keep int, end int64) error {
 // cutName is the file that takes the place of a segment which is cut at its base.
 const cutName = "cut" + segment.SpareSuffix
 
-// replaceAbove makes the segment at the cut, then renames the doomed ones
+// cutSegment makes the segment at the cut, before those above are renamed
 // away. In this order a crash leaves a hole behind the cut, and recovery drops
 // what lies behind it. The other way round it would leave a file whose
 // successor is gone: a dead tail of an earlier truncation would come back.
-func (l *Log) replaceAbove(doomed []*segment.Segment, end int64) (next *segment.Segment, err error) {
-	dir := l.dir.Path()
+func (l *Log) cutSegment(doomed []*segment.Segment, end int64) (next *segment.Segment, err error) {
 	if len(doomed) > 0 && doomed[0].Base() == end {
-		next, err = l.replace(doomed[0])
+		return l.replace(doomed[0])
+	}
+	return segment.Create(l.d.files, l.dir, end, nil, "")
+}
+
+// replaceAbove renames the segments above the cut away, the highest first.
+func (l *Log) replaceAbove(doomed []*segment.Segment, end int64) error {
+	dir := l.dir.Path()
+	if err := l.m.fs.SyncDir(dir); err != nil {
+		return err
+	}
+	if len(doomed) > 0 && doomed[0].Base() == end {
 		doomed = doomed[1:]
-	} else {
-		next, err = segment.Create(l.d.files, l.dir, end, nil, "")
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := l.m.fs.SyncDir(dir); err != nil || len(doomed) == 0 {
-		return next, err
+	if len(doomed) == 0 {
+		return nil
 	}
 	for _, s := range slices.Backward(doomed) {
 		if err := l.renameAway(s); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return next, l.m.fs.SyncDir(dir)
+	return l.m.fs.SyncDir(dir)
 }
 
 // replace puts an empty segment in the place of s, by one rename.
@@ -151,9 +205,15 @@ func (l *Log) replace(s *segment.Segment) (*segment.Segment, error) {
 	}
 	if err := s.Detach(l.deletedSuffix(s.Base())); err != nil {
 		_ = f.Close()
+		l.d.fail(err)
 		return nil, err
 	}
-	return segment.Create(l.d.files, l.dir, s.Base(), f, cutName)
+	next, err := segment.Create(l.d.files, l.dir, s.Base(), f, cutName)
+	if err != nil {
+		_ = f.Close()
+		l.d.fail(err)
+	}
+	return next, err
 }
 
 // afterCut publishes the shorter log.
@@ -181,6 +241,7 @@ func (l *Log) afterCut(segs []*segment.Segment, keep int, end int64, prods *prod
 	l.end.Store(end)
 	l.flushed.Store(min(l.flushed.Load(), end))
 	l.hw.Store(min(l.hw.Load(), end))
+	l.start.Store(min(l.Start(), end))
 	if keep == 0 {
 		l.start.Store(end)
 		l.epochs.TruncateFromStart(end)
