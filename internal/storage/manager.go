@@ -102,6 +102,9 @@ func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Reg
 	m := &Manager{cfg: cfg, fs: fsys, logger: logger, logs: map[kafka.TopicPartition]*Log{}, flushers: map[uint64]*flusher{}, wake: make(chan struct{}, 1)}
 	m.files = segment.NewFiles(fsys, cfg.MaxOpenFiles, cfg.MaxIndexBytes)
 	m.metrics = newMetrics(reg, func() float64 { return float64(m.files.Open()) })
+	if reg != nil {
+		reg.MustRegister(newLogCollector(m))
+	}
 	for _, path := range cfg.Dirs {
 		m.dirs = append(m.dirs, &logDir{m: m, path: filepath.Clean(path), logger: logger, files: m.files, logs: map[kafka.TopicPartition]*Log{},
 			removed: map[kafka.TopicPartition]bool{}, stored: map[string][sha256.Size]byte{}})
@@ -326,14 +329,17 @@ func (m *Manager) moveAway(tp kafka.TopicPartition, id kafka.TopicID, suffix str
 	if err != nil {
 		return err
 	}
-	l.maint.Lock()
-	defer l.maint.Unlock()
 	l.mu.Lock()
 	was := l.closed.Swap(true)
 	l.mu.Unlock()
 	if was {
 		return nil
 	}
+	// A flush under way would write its files under the old name, where another
+	// topic's log may be next.
+	l.awaitFlush()
+	l.maint.Lock()
+	defer l.maint.Unlock()
 	path := l.d.join(name)
 	if err := m.fs.Rename(l.Path(), path); err != nil {
 		l.closed.Store(false)

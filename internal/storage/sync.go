@@ -115,12 +115,18 @@ func (l *Log) serve() {
 	st.mu.Unlock()
 
 	var err error
-	if sync {
+	switch {
+	case l.closed.Load(): // deleted or moved away: nothing is lost by leaving it alone
+		err = l.failed()
+	case sync:
 		err = l.flush()
-	} else if back {
-		l.active().StartWriteback()
+		l.housekeep()
+	default:
+		if back {
+			l.active().StartWriteback()
+		}
+		l.housekeep()
 	}
-	l.housekeep()
 
 	st.mu.Lock()
 	st.running = false
@@ -140,6 +146,23 @@ func (l *Log) serve() {
 	}
 	if again {
 		l.d.flusher.push(l)
+	}
+}
+
+// awaitFlush waits until no flush of the log runs. The log is closed, so none
+// begins any more. l.maint is not held: a flush may need it to end.
+func (l *Log) awaitFlush() {
+	st := &l.sync
+	for {
+		st.mu.Lock()
+		if !st.running {
+			st.mu.Unlock()
+			return
+		}
+		wake := make(chan struct{})
+		st.waiters = append(st.waiters, wake)
+		st.mu.Unlock()
+		<-wake
 	}
 }
 

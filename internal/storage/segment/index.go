@@ -98,6 +98,8 @@ func (x *index) loadLocked() (*block, error) {
 	n, want := x.n.Load(), int64(0)
 	f, err := x.files.fs.Open(x.path())
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && x.gone != "":
+		return nil, fmt.Errorf("%s: %w: %w", x.path(), ErrGone, err)
 	case errors.Is(err, fs.ErrNotExist):
 		if n > 0 || (n < 0 && x.suffix != TxnIndexSuffix) {
 			return nil, fmt.Errorf("%s: %w: %w", x.path(), errIndex, err)
