@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
 
 func topicCommand(cl *client) *cobra.Command {
@@ -139,7 +141,7 @@ func (t *topics) created(c *cobra.Command, made kadm.CreateTopicResponses, ifNot
 	for _, r := range made.Sorted() {
 		o := outcome{Topic: r.Topic, Status: "created", Partitions: max(r.NumPartitions, 0), Replicas: max(r.ReplicationFactor, 0)}
 		if r.ID != (kadm.TopicID{}) {
-			o.ID = r.ID.String()
+			o.ID = kafka.TopicID(r.ID).String()
 		}
 		switch {
 		case r.Err == nil && dryRun:
@@ -197,7 +199,7 @@ func (t *topics) printList(c *cobra.Command, found kadm.TopicDetails, match *reg
 	all := []entry{}
 	for _, d := range found.Sorted() {
 		if match.MatchString(d.Topic) {
-			all = append(all, entry{d.Topic, d.ID.String(), len(d.Partitions), d.Partitions.NumReplicas()})
+			all = append(all, entry{d.Topic, kafka.TopicID(d.ID).String(), len(d.Partitions), d.Partitions.NumReplicas()})
 		}
 	}
 	return t.output.print(c.OutOrStdout(), all, func(tab *table) {

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
 
 // described is what `topic describe` says of one topic.
@@ -89,7 +91,7 @@ func (t *topics) describe(c *cobra.Command, adm *kadm.Client, name string, all b
 	if err != nil && len(ends) == 0 {
 		return described{}, err
 	}
-	out := described{Topic: name, ID: d.ID.String(), Internal: d.IsInternal, Replicas: d.Partitions.NumReplicas()}
+	out := described{Topic: name, ID: kafka.TopicID(d.ID).String(), Internal: d.IsInternal, Replicas: d.Partitions.NumReplicas()}
 	for _, p := range d.Partitions.Sorted() {
 		row := partition{Partition: p.Partition, Leader: p.Leader, Epoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.ISR, Offline: p.OfflineReplicas,
 			Start: listed(starts, name, p.Partition), End: listed(ends, name, p.Partition)}

@@ -38,7 +38,9 @@ func (h fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 // start because it elects itself before etcd's first look at the file's version.
 var unfit = map[string]bool{
 	"Running http and grpc server on single port. This is not recommended for production.": true,
-	"failed to update storage version": true,
+	"failed to update storage version":             true,
+	"simple token is not cryptographically signed": true, // nobody logs in
+	"Failed to detect schema version":              true, // of a database that is new
 }
 
 // slogCore is a zapcore.Core over a slog.Handler.
