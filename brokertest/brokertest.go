@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,12 +71,31 @@ func Start(t testing.TB, opts ...Option) *Broker {
 		o(b)
 	}
 	if b.dir == "" {
-		b.dir = t.TempDir()
+		b.dir = tempDir(t)
+	}
+	if strings.Contains(b.dir, ",") {
+		t.Fatalf("brokertest: %s: a comma ends a directory's name in log.dirs", b.dir)
 	}
 	b.set = append(b.set, "log.dirs="+b.dir)
 	b.start()
 	t.Cleanup(b.Stop)
 	return b
+}
+
+// tempDir is t.TempDir, whose name has that of the test in it, without what a
+// subtest's name may bring along.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "barnabas-test-")
+	if err != nil {
+		t.Fatalf("brokertest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("brokertest: %v", err)
+		}
+	})
+	return dir
 }
 
 func (b *Broker) start() {

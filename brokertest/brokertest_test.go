@@ -3,6 +3,8 @@ package brokertest_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,6 +22,16 @@ func TestProduceRestartConsume(t *testing.T) {
 	b.Restart()
 	produce(ctx, t, b, "d")
 	consume(ctx, t, b, "a", "b", "c", "d")
+}
+
+// A subtest may be called anything.
+func TestDirectoryOfAnyName(t *testing.T) {
+	t.Run("one, two=3", func(t *testing.T) {
+		b := brokertest.Start(t)
+		if _, err := os.Stat(filepath.Join(b.DataDir(), "meta.properties")); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func produce(ctx context.Context, t *testing.T, b *brokertest.Broker, values ...string) {

@@ -33,6 +33,8 @@ type fetchItem struct {
 	topic *meta.Topic
 	err   error // decided without a read: unknown, unauthorized, deleted
 	early bool  // err was there from the start
+	part  *replica.Partition
+	asked replica.ReadReq
 	read  replica.ReadResult
 	code  int16
 }
@@ -62,12 +64,12 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 	case 1:
 		f.isolation = replica.ReadCommitted
 	default:
-		return kerr.InvalidRequest
+		return f.refuse(kerr.InvalidRequest)
 	}
 	if f.replica >= 0 {
 		f.isolation = replica.ReadLogEnd
 		if !a.allow(r, acl.ClusterAction, acl.Cluster, acl.ClusterName) {
-			return kerr.ClusterAuthorizationFailed
+			return f.refuse(kerr.ClusterAuthorizationFailed)
 		}
 	}
 	use, err := a.sessions.begin(a.Now(), req)
@@ -80,6 +82,16 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 	f.readUntilEnough(ctx)
 	f.answer()
 	return nil
+}
+
+// refuse answers the whole request with an error. Before version 7 there is no
+// field for it, and an answer without one would pass for a success.
+func (f *fetch) refuse(err *kerr.Error) error {
+	if f.req.Version < 7 {
+		f.r.Disconnect()
+		return nil
+	}
+	return err
 }
 
 // resolveAll decides for each partition of the context whether it can be read.
@@ -140,6 +152,8 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 			f.img = f.Image()
 			f.refresh()
 		case <-deadline.C:
+			f.img = f.Image()
+			f.refresh()
 			f.readAll()
 			return
 		case <-ctx.Done():
@@ -205,7 +219,18 @@ func (f *fetch) readAll() (due bool) {
 		}
 		total += it.read.SizeBytes
 	}
-	return due || readable == 0 || total >= min(int(f.req.MinBytes), budget)
+	return due || readable == 0 || total >= min(int(f.req.MinBytes), budget) || f.limited()
+}
+
+// limited reports that there is more to read than the limits let through: then
+// no wait can bring MinBytes about.
+func (f *fetch) limited() bool {
+	for _, it := range f.items {
+		if it.err == nil && it.code == 0 && it.part.More(it.asked, it.read) {
+			return true
+		}
+	}
+	return false
 }
 
 // readOne reads within what is left of the answer's budget. One batch larger
@@ -219,14 +244,15 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 	if f.replica >= 0 {
 		return kerr.NotLeaderForPartition // a cluster of several brokers is not served yet
 	}
-	it.read, err = p.Read(now, replica.ReadReq{
+	it.part, it.asked = p, replica.ReadReq{
 		Offset:    it.offset,
 		Epoch:     it.leaderEpoch,
 		LastEpoch: it.lastEpoch,
 		Max:       max(0, min(int(it.maxBytes), left)),
 		MinOne:    first,
 		Isolation: f.isolation,
-	})
+	}
+	it.read, err = p.Read(now, it.asked)
 	return err
 }
 

@@ -118,6 +118,11 @@ func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest) (*sessionUse
 	}
 	s.epoch = nextEpoch(s.epoch)
 	s.update(req)
+	if len(s.order) == 0 { // what reads nothing needs no session
+		c.drop(s.id)
+		use.full = true
+		return use, nil
+	}
 	use.s, use.id = s, s.id
 	use.partitions = make([]fetchPartition, len(s.order))
 	for i, p := range s.order {

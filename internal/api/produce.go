@@ -100,9 +100,6 @@ func (p *produce) append(now time.Time) {
 // topic resolves a topic of the request and checks what holds for all of its
 // partitions.
 func (p *produce) topic(t *kmsg.ProduceRequestTopic) (*meta.Topic, error) {
-	if p.req.Acks < -1 || p.req.Acks > 1 {
-		return nil, kerr.InvalidRequiredAcks
-	}
 	topic, err := p.resolve(p.img, p.req.Version >= 13, t.Topic, t.TopicID)
 	if err != nil {
 		return nil, err
@@ -111,17 +108,23 @@ func (p *produce) topic(t *kmsg.ProduceRequestTopic) (*meta.Topic, error) {
 		return nil, kerr.TopicAuthorizationFailed
 	}
 	if p.req.TransactionID != nil && !p.allow(p.r, acl.Write, acl.TransactionalID, *p.req.TransactionID) {
-		return nil, kerr.TransactionalIDAuthorizationFailed
+		return topic, kerr.TransactionalIDAuthorizationFailed
 	}
 	return topic, nil
 }
 
 func (p *produce) appendOne(now time.Time, t *meta.Topic, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) error {
 	partition, err := p.hosted(t, in.Partition)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case p.req.Acks < -1 || p.req.Acks > 1:
+		return kerr.InvalidRequiredAcks
 	}
 	if b, _, err := batch.Next(in.Records); err == nil && b.Transactional() {
+		if p.req.TransactionID == nil {
+			return kerr.TransactionalIDAuthorizationFailed // nobody vouches for the producer
+		}
 		// Nobody can have begun a transaction: there is no coordinator to ask.
 		return kerr.InvalidTxnState
 	}
@@ -129,6 +132,9 @@ func (p *produce) appendOne(now time.Time, t *meta.Topic, in *kmsg.ProduceReques
 		Acks: p.req.Acks, Origin: storage.FromClient, AllowZstd: p.req.Version >= 7,
 	})
 	if err != nil {
+		if judged(err) {
+			out.LogStartOffset = partition.Log().Start()
+		}
 		return err
 	}
 	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = res.Base, res.AppendTimeMs, res.LogStart
@@ -136,6 +142,16 @@ func (p *produce) appendOne(now time.Time, t *meta.Topic, in *kmsg.ProduceReques
 		p.waiting = append(p.waiting, appended{partition, res.Epoch, res.Last + 1, out})
 	}
 	return nil
+}
+
+// judged reports that a batch was refused for what it says, held against the
+// log it was meant for; such an answer tells where that log starts.
+func judged(err error) bool {
+	switch wire.Code(err) {
+	case kerr.InvalidRecord.Code, kerr.InvalidTimestamp.Code, kerr.OutOfOrderSequenceNumber.Code, kerr.InvalidProducerEpoch.Code:
+		return true
+	}
+	return false
 }
 
 // await waits for the commit of what was appended, all under one deadline.

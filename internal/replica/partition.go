@@ -193,8 +193,8 @@ type AppendResult struct {
 	Epoch        kafka.LeaderEpoch
 	LogStart     int64
 	AppendTimeMs int64 // -1 with CreateTime
-	// Duplicate: an idempotent producer sent this before, and Base and Last
-	// are the first append's. It still waits like the original.
+	// Duplicate: an idempotent producer sent this before, and Base, Last and
+	// AppendTimeMs are the first append's. It still waits like the original.
 	Duplicate bool
 	// Committed: the high watermark is past Last already, with enough replicas
 	// in sync, so AwaitCommitted would return at once.
@@ -225,7 +225,6 @@ func (p *Partition) Append(now time.Time, buf []byte, o AppendOpts) (AppendResul
 	if err != nil {
 		return AppendResult{}, fmt.Errorf("append to %s: %w", p.tp, err)
 	}
-	res.AppendTimeMs = v.AppendTimeMs
 	woken.finish(p)
 	if !woken.moved {
 		p.watchers.wake() // followers read up to the log end
@@ -246,7 +245,7 @@ func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (Appen
 	if err != nil {
 		return AppendResult{}, wakeUps{}, err
 	}
-	res := AppendResult{Base: a.Base, Last: a.Last, Epoch: r.epoch, LogStart: a.LogStart, Duplicate: a.Duplicate}
+	res := AppendResult{Base: a.Base, Last: a.Last, Epoch: r.epoch, LogStart: a.LogStart, AppendTimeMs: a.AppendTimeMs, Duplicate: a.Duplicate}
 	var woken wakeUps
 	if !p.rules.Load().Durable { // otherwise the flusher will say
 		woken = p.advanceLocked()

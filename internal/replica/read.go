@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -97,6 +98,24 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 		res.Aborted = p.log.Aborted(r.Offset, bound)
 	}
 	return res, nil
+}
+
+// More reports whether r's limits kept out of res what could be read: waiting
+// for more bytes would then be in vain.
+func (p *Partition) More(r ReadReq, res ReadResult) bool {
+	bound := res.bound(r.Isolation, p.log.End())
+	switch {
+	case r.Offset >= bound:
+		return false
+	case res.SizeBytes >= r.Max:
+		return true
+	}
+	all, err := p.log.Read(r.Offset, bound, math.MaxInt32, true)
+	if err != nil {
+		return false
+	}
+	defer all.Release()
+	return all.SizeBytes > res.SizeBytes
 }
 
 // marks reads the high watermark before the LSO: the LSO of a later moment can
