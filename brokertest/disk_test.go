@@ -19,6 +19,11 @@ import (
 func TestDISK02Descriptors(t *testing.T) {
 	const partitions = 200
 	b := spawn(t, t.TempDir(), 256, "log.segment.bytes=1048576")
+	defer func() {
+		if t.Failed() {
+			t.Logf("the broker said:\n%s", b.errs)
+		}
+	}()
 	p := b.dial()
 	p.create("many", partitions)
 	var conns []net.Conn

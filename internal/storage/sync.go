@@ -242,15 +242,18 @@ type epochsError struct{ error }
 
 func (e epochsError) Unwrap() error { return e.error }
 
-// flushFailed ends a flush: for want of space in the epoch file it is tried
-// again later; after anything else the directory is offline.
+// flushFailed ends a flush: for want of a descriptor, or of space in the epoch
+// file, it is tried again later; after anything else the directory is offline.
 func (l *Log) flushFailed(err error, newFiles bool) error {
 	var ee epochsError
-	if errors.As(err, &ee) && errors.Is(err, vfs.ErrNoSpace) {
+	full := errors.As(err, &ee) && errors.Is(err, vfs.ErrNoSpace)
+	if full || errors.Is(err, vfs.ErrTooManyFiles) {
 		l.mu.Lock()
 		l.newFiles = l.newFiles || newFiles
 		l.mu.Unlock()
-		l.d.ranOut()
+		if full {
+			l.d.ranOut()
+		}
 		l.d.retryLater(l)
 		return err
 	}

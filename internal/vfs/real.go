@@ -104,11 +104,14 @@ func (r *realFile) Size() (int64, error) {
 
 func (r *realFile) Fd() (uintptr, bool) { return r.f.Fd(), true }
 
-// noSpaceError keeps the system's own text and answers to ErrNoSpace.
-type noSpaceError struct{ error }
+// marked keeps the system's own text and answers to one of our markers.
+type marked struct {
+	error
+	as error
+}
 
-func (e noSpaceError) Unwrap() error        { return e.error }
-func (e noSpaceError) Is(target error) bool { return target == ErrNoSpace }
+func (e marked) Unwrap() error        { return e.error }
+func (e marked) Is(target error) bool { return target == e.as }
 
 func mapError(err error) error {
 	if err == nil {
@@ -116,7 +119,12 @@ func mapError(err error) error {
 	}
 	for _, target := range noSpaceErrors {
 		if errors.Is(err, target) {
-			return noSpaceError{err}
+			return marked{err, ErrNoSpace}
+		}
+	}
+	for _, target := range tooManyErrors {
+		if errors.Is(err, target) {
+			return marked{err, ErrTooManyFiles}
 		}
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 var (
 	errIsDir      = errors.New("is a directory")
 	noSpaceErrors []error
+	tooManyErrors []error
 )
 
 func datasync(f *os.File) error { return f.Sync() }

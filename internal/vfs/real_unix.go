@@ -10,7 +10,10 @@ import (
 
 const errIsDir = syscall.EISDIR
 
-var noSpaceErrors = []error{syscall.ENOSPC, syscall.EDQUOT}
+var (
+	noSpaceErrors = []error{syscall.ENOSPC, syscall.EDQUOT}
+	tooManyErrors = []error{syscall.EMFILE, syscall.ENFILE}
+)
 
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

@@ -11,7 +11,10 @@ import (
 
 const errIsDir = windows.ERROR_DIRECTORY
 
-var noSpaceErrors = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
+var (
+	noSpaceErrors = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
+	tooManyErrors = []error{windows.ERROR_TOO_MANY_OPEN_FILES}
+)
 
 func datasync(f *os.File) error { return f.Sync() }
 

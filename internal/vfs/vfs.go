@@ -95,6 +95,9 @@ type Usage struct {
 var (
 	// ErrNoSpace marks ENOSPC and EDQUOT.
 	ErrNoSpace = errors.New("no space left on device")
+	// ErrTooManyFiles marks EMFILE and ENFILE: nothing was opened, and it may
+	// work later.
+	ErrTooManyFiles = errors.New("too many open files")
 	// ErrLocked marks a lock that another process or owner holds.
 	ErrLocked = errors.New("locked by another process")
 )
