@@ -18,7 +18,7 @@ func need(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("%s is not installed", p)
+			t.Skipf("%s is not installed: this test needs it", p)
 		}
 	}
 }
@@ -31,7 +31,7 @@ func cacheDir(t testing.TB) string {
 	if dir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			t.Fatal(err)
+			user = os.TempDir() // no home
 		}
 		dir = filepath.Join(user, "barnabas-interop")
 	}
@@ -116,10 +116,14 @@ func datasetFiles(t testing.TB) []string {
 	defer fetching.Unlock()
 	if _, err := os.Stat(data); err != nil {
 		need(t, "npm")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		part := dir + ".part"
+		if err := os.MkdirAll(part, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		run(t, dir, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, datasets)
+		run(t, part, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", part, datasets)
+		if err := os.Rename(part, dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var files []string
 	entries, err := os.ReadDir(data)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
@@ -45,12 +46,15 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = in.Topic, in.TopicID
 		id := kafka.TopicID(in.TopicID)
-		key := id.String()
+		key := ""
 		if in.Topic != nil {
-			key = *in.Topic
+			key = "name " + *in.Topic
 			if t, ok := a.Image().Topic(*in.Topic); ok {
 				id = t.ID
 			}
+		}
+		if id != (kafka.TopicID{}) {
+			key = id.String() // one answer, however it was named
 		}
 		if told[key] {
 			continue
@@ -58,6 +62,10 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		told[key] = true
 		var err error
 		if times[id] > 1 || in.Topic != nil && names[*in.Topic] > 1 {
+			if times[id] > 1 && (in.Topic == nil || names[*in.Topic] == 1) {
+				out.TopicID = id
+				out.Topic = otherName(asked, a.Image(), id)
+			}
 			err = refusal(kerr.InvalidRequest, "The topic is named more than once.")
 		} else {
 			err = a.deleteTopic(ctx, r, in, &out)
@@ -102,7 +110,21 @@ func (a *API) deleteTopic(ctx context.Context, r *server.Request, in *kmsg.Delet
 	out.Topic, out.TopicID = &t.Name, t.ID
 	err = a.Cluster.DeleteTopic(ctx, t.ID)
 	if errors.Is(err, context.DeadlineExceeded) {
+		out.Topic, out.TopicID = in.Topic, in.TopicID // only what was asked is known
 		err = refusal(kerr.RequestTimedOut, "The topic may have been deleted, or may yet be.")
 	}
 	return err
+}
+
+// otherName is the name under which a request that gives a topic's id names
+// the same topic; nil when it does not.
+func otherName(asked []kmsg.DeleteTopicsRequestTopic, img *meta.Image, id kafka.TopicID) *string {
+	for i := range asked {
+		if n := asked[i].Topic; n != nil {
+			if t, ok := img.Topic(*n); ok && t.ID == id {
+				return n
+			}
+		}
+	}
+	return nil
 }

@@ -5,10 +5,10 @@ package api
 //	v4   isolation level
 //	v7   incremental sessions (KIP-227)
 //	v9   the client's leader epoch is compared (KIP-320)
-//	v12  diverging epochs (KIP-595), the new leader is named (KIP-951)
+//	v12  diverging epochs (KIP-595)
 //	v13  topics by id (KIP-516)
 //	v15  a replica names itself and its broker epoch in a tag (KIP-903)
-//	v16  the new leader's address is named (KIP-951)
+//	v16  the new leader and its address are named (KIP-951)
 //
 // The answer is scattered: encoded parts in memory, and references to file
 // ranges that go out by sendfile where the connection allows it.
@@ -299,8 +299,8 @@ func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
 		out.HighWatermark, out.LastStableOffset, out.LogStartOffset = -1, -1, -1
 	}
 	out.PreferredReadReplica = -1
-	out.RecordBatches = []byte{} // empty, never null: older consumers choke on -1
-	if it.early {
+	out.RecordBatches = []byte{}                              // empty, never null: older consumers choke on -1
+	if it.early && it.code != kerr.InconsistentTopicID.Code { // as Apache Kafka: null there
 		out.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 	}
 	if f.isolation == replica.ReadCommitted {
@@ -316,7 +316,7 @@ func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
 	}
 	switch it.code {
 	case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code:
-		if f.req.Version >= 12 {
+		if f.req.Version >= 16 {
 			out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = leaderHint(it.topic, it.partition)
 		}
 	}

@@ -93,6 +93,9 @@ func (a *API) listOffset(r *server.Request, req *kmsg.ListOffsetsRequest, topic 
 	if err != nil {
 		return replica.ListResult{}, err
 	}
+	if in.CurrentLeaderEpoch < -1 {
+		return replica.ListResult{}, kerr.FencedLeaderEpoch // only -1 stands for none
+	}
 	iso := replica.ReadUncommitted
 	switch {
 	case req.ReplicaID >= 0:

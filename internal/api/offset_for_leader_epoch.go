@@ -34,6 +34,9 @@ func (a *API) offsetForLeaderEpoch(_ context.Context, r *server.Request, req *km
 			default:
 				partition, herr := a.hosted(topic, in.Partition)
 				err = herr
+				if err == nil && in.CurrentLeaderEpoch < -1 {
+					err = kerr.FencedLeaderEpoch // only -1 stands for none
+				}
 				if err == nil {
 					var epoch kafka.LeaderEpoch
 					epoch, p.EndOffset, err = partition.EpochEnd(kafka.LeaderEpoch(in.CurrentLeaderEpoch), kafka.LeaderEpoch(in.LeaderEpoch))

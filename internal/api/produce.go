@@ -73,11 +73,15 @@ func (a *API) produce(ctx context.Context, r *server.Request, req *kmsg.ProduceR
 
 // append appends every partition of the request in order.
 func (p *produce) append(now time.Time) {
-	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(p.req.Topics))
+	// The capacity is what keeps the answers that p.waiting points at in place.
+	p.resp.Topics = make([]kmsg.ProduceResponseTopic, 0, len(p.req.Topics))
 	for i := range p.req.Topics {
 		t := &p.req.Topics[i]
-		out := &p.resp.Topics[i]
-		*out = kmsg.NewProduceResponseTopic()
+		if len(t.Partitions) == 0 {
+			continue // nothing was asked of it
+		}
+		p.resp.Topics = append(p.resp.Topics, kmsg.NewProduceResponseTopic())
+		out := &p.resp.Topics[len(p.resp.Topics)-1]
 		topic, err := p.topic(t)
 		out.Topic, out.TopicID = t.Topic, t.TopicID
 		out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))

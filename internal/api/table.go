@@ -12,6 +12,7 @@ func (a *API) newTable() server.Table {
 		server.On(4, 18, a.fetch),
 		server.On(1, 11, a.listOffsets),
 		server.On(0, 13, a.metadata),
+		server.On(0, 6, a.findCoordinator),
 		server.On(0, 5, a.apiVersions),
 		server.On(2, 7, a.createTopics),
 		server.On(1, 6, a.deleteTopics),

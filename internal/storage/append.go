@@ -32,7 +32,7 @@ const (
 type AppendResult struct {
 	Base, Last   int64
 	LogStart     int64
-	AppendTimeMs int64 // -1 with CreateTime
+	AppendTimeMs int64 // -1 with CreateTime; of a duplicate, the original's largest timestamp
 	Duplicate    bool
 }
 
@@ -111,10 +111,7 @@ func (l *Log) appendLocked(now time.Time, buf []byte, epoch kafka.LeaderEpoch, o
 		return res, fmt.Errorf("%s: %w", l.tp, err)
 	}
 	if u.Duplicate {
-		res.Base, res.Last, res.Duplicate = u.First, u.Last, true
-		if p.appendTime {
-			res.AppendTimeMs = u.TimestampMs
-		}
+		res.Base, res.Last, res.Duplicate, res.AppendTimeMs = u.First, u.Last, true, u.TimestampMs
 		return res, nil
 	}
 	if err := l.rollFor(now, p, int64(len(buf)), cfg); err != nil {

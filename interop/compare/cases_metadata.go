@@ -11,11 +11,11 @@ import (
 
 func metadataCases() []testCase {
 	return []testCase{
-		{"META-02-auto-creation", meta02, ""},
-		{"META-03-topic-ids", meta03, ""},
-		{"Metadata-authorized-operations", metaAuthorized, ""},
-		{"Metadata-names", metaNames, ""},
-		{"Metadata-versions", metaVersions, ""},
+		{"META-02-auto-creation", meta02},
+		{"META-03-topic-ids", meta03},
+		{"Metadata-authorized-operations", metaAuthorized},
+		{"Metadata-names", metaNames},
+		{"Metadata-versions", metaVersions},
 	}
 }
 
@@ -122,6 +122,7 @@ func metaNames(s *session) {
 func metaVersions(s *session) {
 	s.create("mv", 3)
 	for v := int16(0); v <= 13; v++ {
-		s.ask("known and unknown", metadata(v, false, s.topic("mv"), s.topic("nosuch")))
+		// Versions up to 3 create what they name, sooner or later.
+		s.ask("known and unknown", metadata(v, false, s.topic("mv"), s.topic(fmt.Sprintf("nosuch%d", v))))
 	}
 }

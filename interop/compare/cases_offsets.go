@@ -12,11 +12,11 @@ import (
 
 func offsetCases() []testCase {
 	return []testCase{
-		{"ListOffsets-special", listSpecial, ""},
-		{"ListOffsets-by-time", listByTime, ""},
-		{"ListOffsets-errors", listErrors, ""},
-		{"ListOffsets-versions", listVersions, ""},
-		{"OffsetForLeaderEpoch", leaderEpochs, ""},
+		{"ListOffsets-special", listSpecial},
+		{"ListOffsets-by-time", listByTime},
+		{"ListOffsets-errors", listErrors},
+		{"ListOffsets-versions", listVersions},
+		{"OffsetForLeaderEpoch", leaderEpochs},
 	}
 }
 

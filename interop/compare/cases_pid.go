@@ -5,7 +5,7 @@ package main
 import "github.com/twmb/franz-go/pkg/kmsg"
 
 func producerIDCases() []testCase {
-	return []testCase{{"InitProducerId", initPID, ""}}
+	return []testCase{{"InitProducerId", initPID}}
 }
 
 func initPID(s *session) {

@@ -10,9 +10,9 @@ import (
 
 func sessionCases() []testCase {
 	return []testCase{
-		{"FETCH-05-session", fetch05, ""},
-		{"FETCH-05-session-ids", fetch05ids, ""},
-		{"FETCH-05-session-errors", fetch05errors, ""},
+		{"FETCH-05-session", fetch05},
+		{"FETCH-05-session-ids", fetch05ids},
+		{"FETCH-05-session-errors", fetch05errors},
 	}
 }
 

@@ -4,20 +4,19 @@ package main
 
 import "strings"
 
-// diff shows the lines that two transcripts do not share, each group under
-// the question it belongs to.
-func diff(a, b string) string {
+// line is one that only one of two transcripts has.
+type line struct {
+	side     string // a or b
+	question string // that it belongs to: the last common one before it
+	text     string
+}
+
+// diff lists the lines that two transcripts do not share.
+func diff(a, b string) []line {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	common := lcs(x, y)
-	var out strings.Builder
-	question, printed := "", ""
-	emit := func(mark, line string) {
-		if question != printed {
-			out.WriteString("  " + question + "\n")
-			printed = question
-		}
-		out.WriteString("  " + mark + " " + line + "\n")
-	}
+	var out []line
+	question := ""
 	i, j := 0, 0
 	for i < len(x) || j < len(y) {
 		switch {
@@ -27,12 +26,26 @@ func diff(a, b string) string {
 			}
 			i, j = i+1, j+1
 		case j >= len(y) || i < len(x) && common[i+1][j] >= common[i][j+1]:
-			emit("a", x[i])
+			out = append(out, line{"a", question, x[i]})
 			i++
 		default:
-			emit("b", y[j])
+			out = append(out, line{"b", question, y[j]})
 			j++
 		}
+	}
+	return out
+}
+
+// show prints lines, each group under its question.
+func show(lines []line) string {
+	var out strings.Builder
+	printed := ""
+	for _, l := range lines {
+		if l.question != printed {
+			out.WriteString("  " + l.question + "\n")
+			printed = l.question
+		}
+		out.WriteString("  " + l.side + " " + l.text + "\n")
 	}
 	return out.String()
 }

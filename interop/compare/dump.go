@@ -19,11 +19,42 @@ import (
 
 // dumpAnswer is dump with topics and partitions sorted where Apache Kafka
 // answers in the order of a hash map: everywhere but in Fetch, where the order
-// of the request decides what fits.
+// of the request decides what fits. There it has moved what it does not know
+// to the end, and so does this.
 func (s *session) dumpAnswer(resp kmsg.Response) string {
-	s.sorted = resp.Key() != 1
+	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		return s.dump(unknownLast(f))
+	}
+	s.sorted = true
 	defer func() { s.sorted = false }()
 	return s.dump(resp)
+}
+
+// unknownLast is a copy of an answer with the partitions that do not exist
+// behind the others.
+func unknownLast(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
+	rank := func(p kmsg.FetchResponseTopicPartition) int {
+		switch p.ErrorCode {
+		case kerr.UnknownTopicOrPartition.Code, kerr.UnknownTopicID.Code:
+			return 1
+		}
+		return 0
+	}
+	out := *resp
+	out.Topics = slices.Clone(resp.Topics)
+	for i := range out.Topics {
+		t := &out.Topics[i]
+		t.Partitions = slices.Clone(t.Partitions)
+		slices.SortStableFunc(t.Partitions, func(a, b kmsg.FetchResponseTopicPartition) int { return cmp.Compare(rank(a), rank(b)) })
+	}
+	first := func(t kmsg.FetchResponseTopic) int {
+		if len(t.Partitions) == 0 {
+			return 0
+		}
+		return rank(t.Partitions[0])
+	}
+	slices.SortStableFunc(out.Topics, func(a, b kmsg.FetchResponseTopic) int { return cmp.Compare(first(a), first(b)) })
+	return &out
 }
 
 // ordered lists the elements of a slice, sorted if the session says so.
@@ -36,19 +67,26 @@ func (s *session) ordered(v reflect.Value) []reflect.Value {
 		return all
 	}
 	slices.SortStableFunc(all, func(a, b reflect.Value) int {
-		for _, name := range []string{"Topic", "Partition"} {
-			x, y := reflect.Indirect(a.FieldByName(name)), reflect.Indirect(b.FieldByName(name))
-			switch {
-			case !x.IsValid() || !y.IsValid():
-			case x.CanInt():
-				return cmp.Compare(x.Int(), y.Int())
-			case x.Kind() == reflect.String:
-				return strings.Compare(x.String(), y.String())
-			}
-		}
-		return 0
+		return strings.Compare(sortKey(a), sortKey(b))
 	})
 	return all
+}
+
+// sortKey orders topics, nameless ones last, and partitions.
+func sortKey(v reflect.Value) string {
+	key := ""
+	for _, name := range []string{"Topic", "Partition"} {
+		switch f := v.FieldByName(name); {
+		case !f.IsValid():
+		case f.Kind() == reflect.Pointer && f.IsNil():
+			key += "~"
+		case reflect.Indirect(f).CanInt():
+			key += fmt.Sprintf("%011d", reflect.Indirect(f).Int())
+		case reflect.Indirect(f).Kind() == reflect.String:
+			key += reflect.Indirect(f).String()
+		}
+	}
+	return key
 }
 
 // dump prints a message as indented text in which everything that differs
@@ -77,7 +115,7 @@ func (s *session) dumpStruct(b *strings.Builder, v reflect.Value, indent string)
 			nested = append(nested, i)
 			continue
 		}
-		if text := f.Name + "=" + s.scalar(f.Name, fv); !noise[text] {
+		if text := f.Name + "=" + s.field(v, f.Name, fv); !noise[text] {
 			line = append(line, text)
 		}
 	}
@@ -88,6 +126,20 @@ func (s *session) dumpStruct(b *strings.Builder, v reflect.Value, indent string)
 	for _, i := range nested {
 		s.dumpNested(b, v.Type().Field(i).Name, v.Field(i), indent)
 	}
+}
+
+// field is scalar for what depends on the fields beside it: an error may come
+// with a sentence or without, and Apache Kafka tells of some refused batches
+// where the log begins.
+func (s *session) field(of reflect.Value, name string, v reflect.Value) string {
+	code := of.FieldByName("ErrorCode")
+	if code.IsValid() && code.Int() != 0 {
+		_, produced := of.Interface().(kmsg.ProduceResponseTopicPartition)
+		if name == "ErrorMessage" && !s.messages || name == "LogStartOffset" && produced {
+			return "<any>"
+		}
+	}
+	return s.scalar(name, v)
 }
 
 // noise is what kmsg puts into fields that the version lacks.
@@ -240,8 +292,12 @@ func (s *session) records(b []byte) string {
 		if got, err := h.Unpack(); err == nil {
 			recs = recordList(got)
 		}
-		out = append(out, fmt.Sprintf("{base=%d size=%d epoch=%d magic=%d attr=%d lastDelta=%d ts=%s..%s pid=%s/%d seq=%d n=%d %s}",
-			h.FirstOffset, h.Size, h.PartitionLeaderEpoch, h.Magic, h.Attributes, h.LastOffsetDelta,
+		size := fmt.Sprint(h.Size)
+		if s.recompressed {
+			size = "<any>"
+		}
+		out = append(out, fmt.Sprintf("{base=%d size=%s epoch=%d magic=%d attr=%d lastDelta=%d ts=%s..%s pid=%s/%d seq=%d n=%d %s}",
+			h.FirstOffset, size, h.PartitionLeaderEpoch, h.Magic, h.Attributes, h.LastOffsetDelta,
 			stamp(h.FirstTimestamp), stamp(h.MaxTimestamp), pid, h.ProducerEpoch, h.FirstSequence, h.NumRecords, recs))
 		return nil
 	})

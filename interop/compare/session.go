@@ -17,16 +17,18 @@ import (
 
 // session runs one case against one broker and keeps the transcript.
 type session struct {
-	addr      string
-	suffix    string // makes topic names new on a broker that was asked before
-	messages  bool   // keep the wording of error messages
-	sorted    bool   // sort lists while dumping
-	out       bytes.Buffer
-	conn      *raw.Conn
-	ids       map[[16]byte]string
-	aliases   map[string]string
-	counts    map[string]int
-	fixedPIDs map[int64]bool // producer ids that the case itself chose
+	addr     string
+	suffix   string // makes topic names new on a broker that was asked before
+	messages bool   // keep the wording of error messages
+	sorted   bool   // sort lists while dumping
+	out      bytes.Buffer
+
+	recompressed bool // the broker compressed: what sizes come out is its own affair
+	conn         *raw.Conn
+	ids          map[[16]byte]string
+	aliases      map[string]string
+	counts       map[string]int
+	fixedPIDs    map[int64]bool // producer ids that the case itself chose
 }
 
 func newSession(addr, suffix string, messages bool) *session {

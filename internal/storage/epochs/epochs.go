@@ -201,7 +201,7 @@ func from(entries []Entry, offset int64) int {
 // list are answered by NoEpoch and Undefined.
 func (c *Cache) EndFor(epoch kafka.LeaderEpoch, logEnd int64) (kafka.LeaderEpoch, int64) {
 	entries := c.state.Load().entries
-	if epoch < 0 || len(entries) == 0 {
+	if epoch == kafka.NoEpoch || len(entries) == 0 {
 		return kafka.NoEpoch, Undefined
 	}
 	higher := sort.Search(len(entries), func(i int) bool { return entries[i].Epoch > epoch })

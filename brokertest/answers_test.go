@@ -1,0 +1,213 @@
+package brokertest_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/brokertest"
+	"github.com/barnabas-mq/barnabas/internal/batch"
+	"github.com/barnabas-mq/barnabas/internal/wire"
+)
+
+// What Apache Kafka 4.4.0 answers to requests that are seldom made.
+
+// answerTo is the answer of a broker to one request.
+func answerTo[Resp kmsg.Response](t *testing.T, b *brokertest.Broker, req kmsg.Request) Resp {
+	t.Helper()
+	c, err := wire.Dial(t.Context(), b.Addr(), wire.ClientOptions{ClientID: "answers"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	resp, err := c.Do(t.Context(), req)
+	if err != nil {
+		t.Fatalf("%s v%d: %v", kmsg.NameForKey(req.Key()), req.GetVersion(), err)
+	}
+	return resp.(Resp)
+}
+
+// newTopic makes a topic of one partition and returns its id.
+func newTopic(t *testing.T, b *brokertest.Broker, name string) [16]byte {
+	t.Helper()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, 20_000
+	in := kmsg.NewCreateTopicsRequestTopic()
+	in.Topic, in.NumPartitions, in.ReplicationFactor = name, 1, 1
+	req.Topics = append(req.Topics, in)
+	out := answerTo[*kmsg.CreateTopicsResponse](t, b, req).Topics[0]
+	if out.ErrorCode != 0 {
+		t.Fatalf("create %s: error %d", name, out.ErrorCode)
+	}
+	return out.TopicID
+}
+
+// librdkafka compresses with lz4 only for brokers that advertise
+// FindCoordinator, and clients that want a coordinator are told at once that
+// there is none.
+func TestNoCoordinators(t *testing.T) {
+	b := brokertest.Start(t)
+	versions := kmsg.NewPtrApiVersionsRequest()
+	advertised := false
+	for _, k := range answerTo[*kmsg.ApiVersionsResponse](t, b, versions).ApiKeys {
+		advertised = advertised || k.ApiKey == int16(kmsg.FindCoordinator) && k.MinVersion == 0
+	}
+	if !advertised {
+		t.Error("FindCoordinator v0 is not advertised")
+	}
+	for version := int16(0); version <= 6; version++ {
+		for kind, want := range []*kerr.Error{kerr.UnsupportedVersion, kerr.UnsupportedVersion, kerr.InvalidRequest} {
+			if version == 0 && kind > 0 {
+				continue // v0 knows groups alone
+			}
+			req := kmsg.NewPtrFindCoordinatorRequest()
+			req.Version, req.CoordinatorType = version, int8(kind)
+			req.CoordinatorKey, req.CoordinatorKeys = "k", []string{"k"}
+			resp := answerTo[*kmsg.FindCoordinatorResponse](t, b, req)
+			code, node := resp.ErrorCode, resp.NodeID
+			if version >= 4 {
+				if len(resp.Coordinators) != 1 || resp.Coordinators[0].Key != "k" {
+					t.Errorf("v%d type %d: %+v, want one answer for k", version, kind, resp.Coordinators)
+					continue
+				}
+				code, node = resp.Coordinators[0].ErrorCode, resp.Coordinators[0].NodeID
+			}
+			if code != want.Code || node != -1 {
+				t.Errorf("v%d type %d: error %d node %d, want %d and -1", version, kind, code, node, want.Code)
+			}
+		}
+	}
+}
+
+// A topic that is to be deleted by id and by name is named once in the answer,
+// and stays.
+func TestDeleteByIDAndName(t *testing.T) {
+	b := brokertest.Start(t)
+	id := newTopic(t, b, "twice")
+	name := "twice"
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version, req.TimeoutMillis = 6, 20_000
+	byID, byName := kmsg.NewDeleteTopicsRequestTopic(), kmsg.NewDeleteTopicsRequestTopic()
+	byID.TopicID, byName.Topic = id, &name
+	req.Topics = append(req.Topics, byID, byName)
+	resp := answerTo[*kmsg.DeleteTopicsResponse](t, b, req)
+	if len(resp.Topics) != 1 {
+		t.Fatalf("%d answers, want 1: %+v", len(resp.Topics), resp.Topics)
+	}
+	got := resp.Topics[0]
+	if got.ErrorCode != kerr.InvalidRequest.Code || got.Topic == nil || *got.Topic != name || got.TopicID != id {
+		t.Errorf("got %+v, want INVALID_REQUEST with name and id", got)
+	}
+	if out := answerTo[*kmsg.MetadataResponse](t, b, metadataOf(name)).Topics[0]; out.ErrorCode != 0 {
+		t.Errorf("the topic is gone: error %d", out.ErrorCode)
+	}
+}
+
+func metadataOf(topic string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 12
+	in := kmsg.NewMetadataRequestTopic()
+	in.Topic = &topic
+	req.Topics = append(req.Topics, in)
+	return req
+}
+
+// Of the negative leader epochs only -1 stands for none.
+func TestNegativeLeaderEpochs(t *testing.T) {
+	b := brokertest.Start(t)
+	newTopic(t, b, "epochs")
+	appendTo(t, b, "epochs", batch.Options{})
+	list := kmsg.NewPtrListOffsetsRequest()
+	list.Version = 7
+	lt, lp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+	lt.Topic, lp.Timestamp, lp.CurrentLeaderEpoch = "epochs", -1, -2
+	lt.Partitions = append(lt.Partitions, lp)
+	list.Topics = append(list.Topics, lt)
+	if got := answerTo[*kmsg.ListOffsetsResponse](t, b, list).Topics[0].Partitions[0].ErrorCode; got != kerr.FencedLeaderEpoch.Code {
+		t.Errorf("ListOffsets with current epoch -2: error %d, want FENCED_LEADER_EPOCH", got)
+	}
+	for _, c := range []struct {
+		current, asked int32
+		code           int16
+		epoch          int32
+		end            int64
+	}{
+		{-2, 0, kerr.FencedLeaderEpoch.Code, -1, -1}, {-1, -1, 0, -1, -1}, {-1, 0, 0, 0, 1}, {-1, -2, 0, -2, 0},
+	} {
+		req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+		req.Version, req.ReplicaID = 4, -1
+		et, ep := kmsg.NewOffsetForLeaderEpochRequestTopic(), kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+		et.Topic, ep.CurrentLeaderEpoch, ep.LeaderEpoch = "epochs", c.current, c.asked
+		et.Partitions = append(et.Partitions, ep)
+		req.Topics = append(req.Topics, et)
+		got := answerTo[*kmsg.OffsetForLeaderEpochResponse](t, b, req).Topics[0].Partitions[0]
+		if got.ErrorCode != c.code || got.LeaderEpoch != c.epoch || got.EndOffset != c.end {
+			t.Errorf("current epoch %d, asked for %d: error %d epoch %d end %d, want %d, %d, %d",
+				c.current, c.asked, got.ErrorCode, got.LeaderEpoch, got.EndOffset, c.code, c.epoch, c.end)
+		}
+	}
+}
+
+// appendTo produces a batch of one record with the timestamp 1000.
+func appendTo(t *testing.T, b *brokertest.Broker, topic string, o batch.Options) kmsg.ProduceResponseTopicPartition {
+	t.Helper()
+	var builder batch.Builder
+	builder.Reset(o)
+	builder.Append(1000, nil, []byte("x"))
+	data, _, err := builder.Build(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = 9, -1, 20_000
+	in, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	in.Topic, p.Records = topic, data
+	in.Partitions = append(in.Partitions, p)
+	empty := kmsg.NewProduceRequestTopic() // nothing is asked of it
+	empty.Topic = topic
+	req.Topics = append(req.Topics, empty, in)
+	resp := answerTo[*kmsg.ProduceResponse](t, b, req)
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		t.Fatalf("got %+v, want one partition of one topic", resp.Topics)
+	}
+	out := resp.Topics[0].Partitions[0]
+	if out.ErrorCode != 0 {
+		t.Fatalf("produce: error %d", out.ErrorCode)
+	}
+	return out
+}
+
+// What an idempotent producer sends again is answered with the offset and the
+// time of the first batch, whatever kind of timestamps the topic has.
+func TestDuplicateIsAnsweredWithItsTime(t *testing.T) {
+	b := brokertest.Start(t)
+	newTopic(t, b, "again")
+	o := batch.Options{Producer: &batch.Producer{ID: 4711}}
+	for i, want := range []int64{-1, 1000} {
+		if got := appendTo(t, b, "again", o); got.BaseOffset != 0 || got.LogAppendTime != want {
+			t.Errorf("send %d: base %d log append time %d, want 0 and %d", i+1, got.BaseOffset, got.LogAppendTime, want)
+		}
+	}
+}
+
+// The new leader is named from Fetch v16 on (KIP-951), though the field is
+// there from v12 on.
+func TestFetchNamesTheLeaderFromV16(t *testing.T) {
+	b := brokertest.Start(t)
+	newTopic(t, b, "leader")
+	for version, want := range map[int16]int32{12: -1, 16: 1} {
+		req := kmsg.NewPtrFetchRequest()
+		req.Version, req.MaxBytes, req.SessionEpoch = version, 1<<20, -1
+		req.ReplicaID, req.ReplicaState.ID = 77, 77 // no replica of the partition
+		in, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+		in.Topic, p.PartitionMaxBytes = "leader", 1<<20
+		in.TopicID = answerTo[*kmsg.MetadataResponse](t, b, metadataOf("leader")).Topics[0].TopicID
+		in.Partitions = append(in.Partitions, p)
+		req.Topics = append(req.Topics, in)
+		got := answerTo[*kmsg.FetchResponse](t, b, req).Topics[0].Partitions[0]
+		if got.ErrorCode != kerr.NotLeaderForPartition.Code || got.CurrentLeader.LeaderID != want {
+			t.Errorf("v%d: error %d leader %d, want NOT_LEADER_OR_FOLLOWER and %d", version, got.ErrorCode, got.CurrentLeader.LeaderID, want)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestAnswersOfKafka starts Apache Kafka 4.4.0 and asks it and the broker the
+// same raw requests: no answer differs without a reason.
+func TestAnswersOfKafka(t *testing.T) {
+	kafka := startKafka(t)
+	addr := target(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "run", "-tags", "interop", "./compare", "-a", kafka, "-b", addr).CombinedOutput()
+	if err != nil {
+		t.Errorf("compare: %v\n%s", err, out)
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(string(out)) {
+		if word, _, ok := strings.Cut(line, " "); ok && line[0] != ' ' {
+			counts[word]++
+		}
+	}
+	t.Logf("%d cases are the same, %d differ on purpose, %d differ", counts["same"], counts["known"], counts["DIFFERENT"]+counts["STOPPED"])
+	if counts["same"] == 0 {
+		t.Errorf("nothing was compared:\n%s", out)
+	}
+}
+
+// startKafka runs one broker of Apache Kafka for the test, and waits until it
+// leads.
+func startKafka(t *testing.T) (addr string) {
+	t.Helper()
+	libs := kafkaLibs(t)
+	dir := workDir(t)
+	addr, controller := freeAddr(t), freeAddr(t)
+	conf := filepath.Join(dir, "server.properties")
+	text := fmt.Sprintf(`process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@%[2]s
+listeners=PLAINTEXT://%[1]s,CONTROLLER://%[2]s
+advertised.listeners=PLAINTEXT://%[1]s
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs=%[3]s
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+`, addr, controller, filepath.Join(dir, "kafka"))
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	javaRun(t, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", conf)
+	cmd := exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(libs, "*"), "kafka.Kafka", conf)
+	log := newTail()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = dir // it writes logs where it stands
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			cmd.Process.Kill()
+			<-done
+		}
+	})
+	kafka := admin(t, addr)
+	timeout := time.After(2 * time.Minute)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		topic, err := kafka.CreateTopic(ctx, 1, 1, nil, "ready")
+		cancel()
+		if err == nil && topic.Err == nil {
+			return addr
+		}
+		select {
+		case err := <-done:
+			done <- err
+			t.Fatalf("Apache Kafka ended: %v\n%s", err, log.last(40))
+		case <-timeout:
+			t.Fatalf("Apache Kafka is not ready after two minutes: %v\n%s", err, log.last(40))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// freeAddr is a loopback address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
