@@ -18,6 +18,8 @@ import (
 const (
 	// controlRetry is when a step is tried again that could not be carried out.
 	controlRetry = 500 * time.Millisecond
+	// remakeEvery is when partitions are tried again that could not be made.
+	remakeEvery = 2 * time.Second
 	// sweepEvery is how often leftovers of dead creators and old tombstones are looked for.
 	sweepEvery = 5 * time.Minute
 )
@@ -36,6 +38,7 @@ type control struct {
 
 	electedAt int64 // create revision of the place that was worked from last
 	again     []meta.PartitionID
+	unmade    bool // partitions may be there that could not be made
 	unnamed   []replica.Assignment
 	sweepAt   time.Time
 	balanceAt time.Time
@@ -49,12 +52,17 @@ func (c *control) Run(ctx context.Context) error {
 		deltas, unnamed, changed := c.keeper.take()
 		c.unnamed = append(c.unnamed, unnamed...)
 		wait := c.step(ctx, deltas)
+		if c.unmade {
+			wait = min(wait, remakeEvery)
+		}
 		retry.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-changed:
+			c.unmade = true // perhaps: the next look tells
 		case <-retry.C:
+			c.unmade = c.keeper.retry(ctx)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type imageKeeper struct {
 
 	image atomic.Pointer[meta.Image]
 	revs  await.Offsets // of the published image
+	turn  chan struct{} // held by the one goroutine that may change partitions
 
 	mu      sync.Mutex
 	changed chan struct{} // closed with every publication, and replaced
@@ -46,7 +47,8 @@ type delta struct {
 }
 
 func newImageKeeper(self kafka.NodeID, startID string, r *replica.Manager, log *slog.Logger) *imageKeeper {
-	k := &imageKeeper{self: self, startID: startID, replicas: r, log: log, changed: make(chan struct{})}
+	k := &imageKeeper{self: self, startID: startID, replicas: r, log: log,
+		turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	k.begin("")
 	k.revs.Begin(imageTerm, 0)
 	return k
@@ -79,8 +81,38 @@ func (k *imageKeeper) Epoch(img *meta.Image) int64 {
 	return 0
 }
 
+// takeTurn waits until nobody else changes partitions.
+func (k *imageKeeper) takeTurn(ctx context.Context) error {
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// retry tries again what partitions could not be made, and reports whether
+// some still could not: a full disk, say, that has room by now.
+func (k *imageKeeper) retry(ctx context.Context) (unmade bool) {
+	if k.takeTurn(ctx) != nil {
+		return true
+	}
+	defer func() { <-k.turn }()
+	if k.replicas.Unmade() == 0 {
+		return false
+	}
+	img := k.image.Load()
+	unnamed := k.replicas.Apply(ctx, img, &meta.Delta{}, k.Epoch(img))
+	k.publish(img, meta.Delta{}, false, unnamed)
+	return k.replicas.Unmade() > 0
+}
+
 // apply takes over one update of the store; the metadata follower calls it.
 func (k *imageKeeper) apply(ctx context.Context, u metastore.Update) error {
+	if err := k.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer func() { <-k.turn }()
 	old := k.image.Load()
 	var img *meta.Image
 	var d meta.Delta

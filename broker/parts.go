@@ -10,7 +10,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/admin"
 	"github.com/barnabas-mq/barnabas/internal/api"
 	"github.com/barnabas-mq/barnabas/internal/life"
-	"github.com/barnabas-mq/barnabas/internal/metastore"
 	"github.com/barnabas-mq/barnabas/internal/metastore/etcdstore"
 	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/server"
@@ -24,7 +23,6 @@ type parts struct {
 	store    *etcdstore.Store
 	replicas *replica.Manager
 	keeper   *imageKeeper
-	follower *metastore.Follower
 	control  *control
 	server   *server.Server
 
@@ -44,6 +42,7 @@ func (b *Broker) build() error {
 		return err
 	}
 	p.replicas = replica.NewManager(n.NodeID, p.logs, s.forPartition, b.log.With("part", "replica"))
+	b.reg.MustRegister(p.replicas.Collector())
 	p.keeper = newImageKeeper(n.NodeID, b.startID, p.replicas, b.log.With("part", "metadata"))
 	p.control = &control{
 		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
@@ -110,10 +109,8 @@ func (b *Broker) handlers(s settings) *api.API {
 		Self:       b.node.NodeID,
 		Image:      p.keeper.Image,
 		Partitions: p.replicas,
-		Cluster: &wishes{
-			keeper: p.keeper, store: p.store, self: b.node.NodeID, replicas: p.replicas, log: b.log.With("part", "metadata"),
-		},
-		Settings: s,
+		Cluster:    newWishes(p.keeper, p.store, p.replicas, b.log.With("part", "metadata")),
+		Settings:   s,
 		Limits: api.Limits{
 			FetchMaxBytes:     int(b.node.Network.FetchMaxBytes),
 			SessionSlots:      b.node.Network.FetchSessions,
@@ -147,7 +144,7 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "log directories", Start: b.claim, Run: b.watchDirs},
 		{Name: "metadata store", Run: p.store.Run},
 		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
-		{Name: "metadata", Start: b.beginMetadata, Run: func(ctx context.Context) error { return p.follower.Run(ctx) }},
+		{Name: "metadata", Start: b.beginMetadata, Run: b.follow},
 		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
 		{Name: "registration", Start: b.register},
 		{Name: "controller", Run: p.control.Run},

@@ -30,6 +30,9 @@ func supportedFeatures() map[string][2]int16 {
 // claim takes the log directories, or refuses them without touching anything,
 // and learns from them which cluster this is.
 func (b *Broker) claim(ctx context.Context) error {
+	if n, known := openFilesLimit(); known {
+		b.log.Info("open files and connections are limited", "open_files", n)
+	}
 	if err := b.parts.logs.Claim(); err != nil {
 		return err
 	}
@@ -118,13 +121,17 @@ func (b *Broker) beginMetadata(ctx context.Context) error {
 	for _, err := range errs {
 		b.log.Error("value in the metadata store cannot be used", "err", err)
 	}
-	if err := b.resign(ctx, img); err != nil {
-		return err
-	}
-	p.follower = metastore.NewFollower(p.store, img.Keys().Prefix(), func(u metastore.Update) error {
+	return b.resign(ctx, img)
+}
+
+// follow keeps the image, on a context that outlives the listeners: what they
+// still answer sees what it changed.
+func (b *Broker) follow(ctx context.Context) error {
+	p := &b.parts
+	prefix := p.keeper.Image().Keys().Prefix()
+	return metastore.NewFollower(p.store, prefix, func(u metastore.Update) error {
 		return p.keeper.apply(ctx, u)
-	}, b.log.With("part", "metadata"))
-	return nil
+	}, b.log.With("part", "metadata")).Run(ctx)
 }
 
 // resign takes this broker out of the ISR of partitions whose log it lost,

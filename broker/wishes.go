@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,6 +28,10 @@ type wishes struct {
 	log      *slog.Logger
 
 	ids producerIDs
+}
+
+func newWishes(k *imageKeeper, s metastore.Store, r *replica.Manager, log *slog.Logger) *wishes {
+	return &wishes{keeper: k, store: s, self: k.self, replicas: r, log: log, ids: producerIDs{turn: make(chan struct{}, 1)}}
 }
 
 // CreateTopic implements api.Cluster.
@@ -202,17 +205,22 @@ func (w *wishes) DeleteTopic(ctx context.Context, id kafka.TopicID) error {
 	}
 }
 
-// producerIDs is the block of ids that this broker hands out of.
+// producerIDs is the block of ids that this broker hands out of. It belongs to
+// whoever holds the turn.
 type producerIDs struct {
-	mu        sync.Mutex
+	turn      chan struct{}
 	next, end int64
 }
 
-// ProducerID implements api.Cluster. Blocks are taken under the lock: those
-// who wait for it want the same block.
+// ProducerID implements api.Cluster. A block is taken by one for all: those who
+// wait for the turn want the same block, each as long as its own context.
 func (w *wishes) ProducerID(ctx context.Context) (int64, error) {
-	w.ids.mu.Lock()
-	defer w.ids.mu.Unlock()
+	select {
+	case w.ids.turn <- struct{}{}:
+	case <-ctx.Done():
+		return -1, context.Cause(ctx)
+	}
+	defer func() { <-w.ids.turn }()
 	if w.ids.next == w.ids.end {
 		first, err := w.takeBlock(ctx)
 		if err != nil {

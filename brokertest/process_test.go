@@ -1,3 +1,5 @@
+//go:build unix
+
 package brokertest_test
 
 import (
@@ -48,7 +50,9 @@ func serve(settings []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	b, err := broker.New(broker.Options{Set: settings, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	b, err := broker.New(broker.Options{
+		Set: settings, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,12 @@ func spawn(t *testing.T, dir string, files int, settings ...string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() && p.errs.Len() > 0 {
+			t.Logf("the broker said:\n%s", p.errs)
+		}
+	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil && err != io.EOF || line == "" {
 		p.kill()

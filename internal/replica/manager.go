@@ -41,7 +41,7 @@ type Manager struct {
 	mu     sync.RWMutex // the map only
 	hosted map[kafka.TopicPartition]*Partition
 
-	unmade map[kafka.TopicPartition]bool // logs that could not be made; Apply's alone
+	unmade map[kafka.TopicPartition]bool // that are to be tried again; Apply's alone
 }
 
 // NewManager makes a manager without partitions.
@@ -148,8 +148,8 @@ func (m *Manager) Drop(d *meta.Delta) {
 
 // Apply takes over what changed between two images, but for deletions (Drop); epoch is this broker's
 // own registration in img, 0 before there is one. It returns when the
-// partitions have their new roles. Partitions whose log could not be made are
-// tried again with the next call.
+// partitions have their new roles. Partitions whose log could not be made or
+// written are tried again with the next call: Unmade says that there are some.
 func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epoch int64) []Assignment {
 	var work []change
 	seen := make(map[kafka.TopicPartition]bool)
@@ -165,11 +165,21 @@ func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epo
 			work = append(work, change{tp, t, t.Partitions[tp.Partition]})
 		}
 	}
-	clear(m.unmade)
+	before := m.unmade
+	m.unmade = make(map[kafka.TopicPartition]bool)
 	out := m.applyAll(ctx, img, work, epoch)
+	for tp := range m.unmade {
+		if !before[tp] {
+			m.log.Warn("partition does not serve yet, and is tried again until it does", "tp", tp)
+		}
+	}
 	m.reconfigure(img, d)
 	return out
 }
+
+// Unmade counts the partitions that the last Apply could not make. It is called
+// by whoever calls Apply.
+func (m *Manager) Unmade() int { return len(m.unmade) }
 
 // change is one partition whose state is to be taken over.
 type change struct {
@@ -188,6 +198,7 @@ func partitionOf(c meta.PartitionChange) int32 {
 // applyAll makes what logs are missing, several at once, then enters the roles.
 func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, epoch int64) []Assignment {
 	made := make([]*Partition, len(work))
+	failed := make([]error, len(work))
 	var g errgroup.Group
 	g.SetLimit(creators)
 	for i, c := range work {
@@ -199,7 +210,7 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 			continue
 		}
 		g.Go(func() error {
-			made[i] = m.open(ctx, img, c)
+			made[i], failed[i] = m.open(ctx, img, c)
 			return nil
 		})
 	}
@@ -208,10 +219,11 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 	var out []Assignment
 	for i, c := range work {
 		p := made[i]
+		if failed[i] != nil {
+			m.log.Debug("partition not made", "tp", c.tp, "err", failed[i])
+			m.unmade[c.tp] = true
+		}
 		if p == nil {
-			if dirOf(c.state, m.self) != kafka.DirLost {
-				m.unmade[c.tp] = true
-			}
 			continue
 		}
 		m.mu.Lock()
@@ -221,7 +233,10 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 		case kafka.DirUnassigned:
 			out = append(out, Assignment{c.state.ID(), p.log.Dir()})
 		case p.log.Dir():
-			m.enter(img, p, c, epoch)
+			if err := m.enter(img, p, c, epoch); err != nil {
+				m.log.Debug("role not taken", "tp", c.tp, "err", err)
+				m.unmade[c.tp] = true
+			}
 		default:
 			m.log.Error("state names another directory than the one that holds the log", "tp", c.tp, "dir", p.log.Dir())
 		}
@@ -229,18 +244,18 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 	return out
 }
 
-// open finds the log of a partition or makes it. A log that the state counts
-// on is never made anew: it would be an empty copy that passes for a full one.
-func (m *Manager) open(ctx context.Context, img *meta.Image, c change) *Partition {
-	if ctx.Err() != nil {
-		return nil
+// open finds the log of a partition or makes it; an error is worth another try.
+// A log that the state counts on is never made anew: it would be an empty copy
+// that passes for a full one.
+func (m *Manager) open(ctx context.Context, img *meta.Image, c change) (*Partition, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	cfg, rules := m.settings(img, c.tp.Topic)
 	log, ok := m.logs.Get(c.tp)
 	if ok && log.TopicID() != c.topic.ID {
 		if err := m.replace(img, c.tp, log.TopicID()); err != nil {
-			m.log.Error("log of another topic under this name could not be put aside", "tp", c.tp, "err", err)
-			return nil
+			return nil, fmt.Errorf("log of another topic under this name could not be put aside: %w", err)
 		}
 		ok = false
 	}
@@ -249,15 +264,14 @@ func (m *Manager) open(ctx context.Context, img *meta.Image, c change) *Partitio
 		log.SetConfig(cfg)
 	case dirOf(c.state, m.self) != kafka.DirUnassigned:
 		m.log.Error("log is missing: the partition stays without a leader until its directory returns", "tp", c.tp)
-		return nil
+		return nil, nil
 	default:
 		var err error
 		if log, err = m.logs.Create(c.tp, c.topic.ID, cfg); err != nil {
-			m.log.Error("log could not be made, will be tried again", "tp", c.tp, "err", err)
-			return nil
+			return nil, err
 		}
 	}
-	return newPartition(c.tp, m.self, log, rules)
+	return newPartition(c.tp, m.self, log, rules), nil
 }
 
 // replace makes room for a topic under the name of another: the other's
@@ -273,7 +287,7 @@ func (m *Manager) replace(img *meta.Image, tp kafka.TopicPartition, old kafka.To
 	return m.logs.Stray(tp)
 }
 
-func (m *Manager) enter(img *meta.Image, p *Partition, c change, epoch int64) {
+func (m *Manager) enter(img *meta.Image, p *Partition, c change, epoch int64) error {
 	_, rules := m.settings(img, c.tp.Topic)
 	s := c.state
 	t := term{
@@ -286,12 +300,12 @@ func (m *Manager) enter(img *meta.Image, p *Partition, c change, epoch int64) {
 	}
 	was, led := p.Leading()
 	if err := p.enter(t); err != nil {
-		m.log.Error("role not taken", "tp", c.tp, "err", err)
-		return
+		return err
 	}
 	if is, leads := p.Leading(); is != was || leads != led {
 		m.log.Debug("role taken", "tp", c.tp, "epoch", is, "leader", leads)
 	}
+	return nil
 }
 
 // drop ends a partition whose topic is gone, and gives its log up.
