@@ -20,6 +20,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/life"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // Options of New. The zero value is one broker with the documented defaults.
@@ -37,6 +38,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is told on the admin listener's metrics; "" is "unknown".
 	Version string
+
+	files vfs.FS // of the log directories; nil is the real one
 }
 
 // Broker is one broker, with the metadata store in it where it votes.
@@ -46,6 +49,7 @@ type Broker struct {
 	log     *slog.Logger
 	startID string
 	reg     *prometheus.Registry
+	files   vfs.FS
 	ready   chan struct{}
 	parts   parts
 }
@@ -76,7 +80,10 @@ func New(o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		cfg: cfg, node: node, log: log, startID: newID().String(),
-		reg: prometheus.NewRegistry(), ready: make(chan struct{}),
+		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files,
+	}
+	if b.files == nil {
+		b.files = vfs.Real
 	}
 	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o.Version))
 	return b, b.build()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/controller"
@@ -34,6 +35,8 @@ type control struct {
 	store     metastore.Store
 	self      kafka.NodeID
 	rebalance time.Duration // between moves to preferred leaders; 0: never
+	offline   func() []kafka.DirID
+	dirFailed chan struct{} // buffered: offline tells more than the registration
 	log       *slog.Logger
 
 	electedAt int64 // create revision of the place that was worked from last
@@ -61,9 +64,18 @@ func (c *control) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-changed:
 			c.unmade = true // perhaps: the next look tells
+		case <-c.dirFailed:
 		case <-retry.C:
 			c.unmade = c.keeper.retry(ctx)
 		}
+	}
+}
+
+// dirsChanged has control look at the log directories; it never blocks.
+func (c *control) dirsChanged() {
+	select {
+	case c.dirFailed <- struct{}{}:
+	default:
 	}
 }
 
@@ -76,7 +88,8 @@ func (c *control) step(ctx context.Context, deltas []delta) time.Duration {
 		c.electedAt = 0
 		return sweepEvery
 	}
-	ok := c.nameDirs(ctx, img, epoch)
+	ok := c.nameOffline(ctx, img, epoch)
+	ok = c.nameDirs(ctx, img, epoch) && ok
 	holder, held := img.ControllerHolder()
 	if !held || holder.Node != c.self || holder.BrokerEpoch != epoch {
 		c.electedAt = 0
@@ -88,6 +101,26 @@ func (c *control) step(ctx context.Context, deltas []delta) time.Duration {
 		return controlRetry
 	}
 	return sweepEvery
+}
+
+// nameOffline writes into the registration which log directories went offline:
+// the controller then finds other leaders for what they hold, or none (safety 4).
+func (c *control) nameOffline(ctx context.Context, img *meta.Image, epoch int64) bool {
+	dirs := c.offline()
+	self, ok := img.Broker(c.self)
+	if !ok || !slices.ContainsFunc(dirs, func(d kafka.DirID) bool { return !slices.Contains(self.Offline, d) }) {
+		return true
+	}
+	t, err := plan.SetOffline(img, c.self, epoch, dirs)
+	if err != nil {
+		return false // registered anew meanwhile: the next image tells
+	}
+	res, err := c.store.Txn(ctx, t)
+	if err != nil {
+		c.log.Warn("offline log directories are not registered yet", "err", err)
+		return false
+	}
+	return res.Succeeded
 }
 
 // nameDirs writes into the partitions' states which directory holds each new log.

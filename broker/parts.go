@@ -14,7 +14,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/server"
 	"github.com/barnabas-mq/barnabas/internal/storage"
-	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // parts of a broker, made by build and started by sequence.
@@ -35,7 +34,7 @@ func (b *Broker) build() error {
 	n, p := b.node, &b.parts
 	s := settings{b.cfg}
 	p.dirFailed = make(chan error, 1)
-	p.logs = storage.New(b.storageConfig(s), vfs.Real, b.log.With("part", "storage"), b.reg)
+	p.logs = storage.New(b.storageConfig(s), b.files, b.log.With("part", "storage"), b.reg)
 	var err error
 	p.store, err = etcdstore.New(b.metadataConfig(), b.log.With("part", "metadata"), b.reg)
 	if err != nil {
@@ -46,6 +45,7 @@ func (b *Broker) build() error {
 	p.keeper = newImageKeeper(n.NodeID, b.startID, p.replicas, b.log.With("part", "metadata"))
 	p.control = &control{
 		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
+		offline: b.offlineDirs, dirFailed: make(chan struct{}, 1),
 	}
 	if b.cfg.Bool("auto.leader.rebalance.enable") {
 		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
@@ -128,12 +128,25 @@ func (b *Broker) handlers(s settings) *api.API {
 
 // dirFailed is told that a log directory went offline.
 func (b *Broker) dirFailed(_ storageDirID, err error, left int) {
-	if left == 0 {
-		select {
-		case b.parts.dirFailed <- err:
-		default:
+	if left > 0 {
+		b.parts.control.dirsChanged()
+		return
+	}
+	select {
+	case b.parts.dirFailed <- err:
+	default:
+	}
+}
+
+// offlineDirs are the log directories that cannot be used until the next start.
+func (b *Broker) offlineDirs() []storageDirID {
+	var out []storageDirID
+	for _, d := range b.parts.logs.Dirs() {
+		if d.Offline != nil {
+			out = append(out, d.ID)
 		}
 	}
+	return out
 }
 
 // sequence is the order of the start; the stop goes the other way, each part
@@ -141,7 +154,7 @@ func (b *Broker) dirFailed(_ storageDirID, err error, left int) {
 func (b *Broker) sequence() []life.Part {
 	p := &b.parts
 	seq := []life.Part{
-		{Name: "log directories", Start: b.claim, Run: b.watchDirs},
+		{Name: "log directory", Start: b.claim, Run: b.watchDirs},
 		{Name: "metadata store", Run: p.store.Run},
 		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
 		{Name: "metadata", Start: b.beginMetadata, Run: b.follow},

@@ -46,7 +46,7 @@ func (b *Broker) watchDirs(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case err := <-b.parts.dirFailed:
-		return fmt.Errorf("the last one is offline: %w", err)
+		return fmt.Errorf("log directory: the last one is offline: %w", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,8 +74,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 // Listen opens the port and returns its address.
 func (s *Server) Listen() (net.Addr, error) {
 	ln, err := net.Listen("tcp", s.cfg.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("admin listener: %s is taken by another process: stop that one, or set barnabas.admin.listener to another port (%w)", s.cfg.Address, syscall.EADDRINUSE)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("barnabas.admin.listener: %w", err)
+		return nil, fmt.Errorf("admin listener: %w: set barnabas.admin.listener right", err)
 	}
 	s.ln = ln
 	return ln.Addr(), nil

@@ -169,6 +169,9 @@ func (p *produce) await(ctx context.Context) {
 		}
 		if err != nil {
 			w.answer.ErrorCode = p.code(err)
+			if p.req.Version >= 8 {
+				w.answer.ErrorMessage, _ = recordErrors(err)
+			}
 			w.answer.BaseOffset, w.answer.LogAppendTime, w.answer.LogStartOffset = -1, -1, -1
 		}
 	}

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"context"
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/server"
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
 
@@ -26,10 +30,16 @@ func (a *API) resolve(img *meta.Image, byID bool, name string, id kafka.TopicID)
 // is a defect or a disk, never a client's doing.
 func (a *API) code(err error) int16 {
 	c := wire.Code(err)
-	if c == kerr.UnknownServerError.Code {
+	if c == kerr.UnknownServerError.Code && !left(err) {
 		a.Log.Error("request failed", "err", err)
 	}
 	return c
+}
+
+// left says that whoever asked does not wait any more: its connection is gone,
+// or the server is stopping.
+func left(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, server.ErrHungUp) || errors.Is(err, server.ErrStopping)
 }
 
 // IsInternal reports the topics that only the broker writes.

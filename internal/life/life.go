@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 )
 
 // ErrEnded is the error of a part that returned nil although nobody had asked it to stop.
@@ -53,12 +54,17 @@ type running struct {
 }
 
 // Run starts the parts and blocks until ctx ends or a part fails, then stops those that
-// run, in reverse. The first error wins, named by its part; what others return while
+// run, in reverse. A part that fails while a later one starts ends that one's context. The first error wins, named by its part; what others return while
 // they are being stopped is logged. A ctx that ends is not an error.
 func (g *Group) Run(ctx context.Context) error {
 	failed := make(chan error, len(g.parts)+1)
+	starting, stopStart := context.WithCancelCause(ctx)
+	defer stopStart(nil)
 	var up []running
-	err := g.start(ctx, &up, failed)
+	err := g.start(starting, &up, func(err error) {
+		failed <- err
+		stopStart(err) // what is being started may wait for the part that failed
+	})
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -79,17 +85,18 @@ func (g *Group) Run(ctx context.Context) error {
 }
 
 // start brings the parts up; each lives on a context of its own, that only Run ends.
-func (g *Group) start(ctx context.Context, up *[]running, failed chan<- error) error {
+// It gives up when ctx ends: the caller knows why.
+func (g *Group) start(ctx context.Context, up *[]running, failed func(error)) error {
 	for _, p := range g.parts {
 		if ctx.Err() != nil {
 			return nil
 		}
 		if p.Start != nil {
 			if err := p.Start(ctx); err != nil {
-				if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 					return nil
 				}
-				return fmt.Errorf("%s: %w", p.Name, err)
+				return named(p.Name, err)
 			}
 		}
 		if p.Run == nil {
@@ -103,13 +110,21 @@ func (g *Group) start(ctx context.Context, up *[]running, failed chan<- error) e
 			err := p.Run(own)
 			switch stopped := own.Err() != nil; {
 			case !stopped && err == nil:
-				failed <- fmt.Errorf("%s: %w", p.Name, ErrEnded)
+				failed(named(p.Name, ErrEnded))
 			case !stopped:
-				failed <- fmt.Errorf("%s: %w", p.Name, err)
+				failed(named(p.Name, err))
 			case err != nil && !errors.Is(err, context.Canceled):
 				g.log.Error("a part failed while it stopped", "part", p.Name, "err", err)
 			}
 		}()
 	}
 	return nil
+}
+
+// named says which part an error is of, unless it does so itself.
+func named(part string, err error) error {
+	if strings.HasPrefix(err.Error(), part) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", part, err)
 }

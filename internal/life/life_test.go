@@ -122,3 +122,46 @@ func TestContextEndedDuringStart(t *testing.T) {
 	})
 	d.expect(t, "start disk", "gone disk")
 }
+
+// A part that fails while another waits for it to start ends that wait.
+func TestFailureEndsTheStartOfOthers(t *testing.T) {
+	for name, waits := range map[string]func(ctx context.Context) error{
+		"its error":  func(ctx context.Context) error { return ctx.Err() },
+		"its cause":  context.Cause,
+		"no mention": func(context.Context) error { return errors.New("truth does not answer") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cause := errors.New("disk full")
+				g := New(nil)
+				g.Add(Part{Name: "truth", Run: func(context.Context) error { return cause }})
+				g.Add(Part{Name: "door", Start: func(ctx context.Context) error {
+					<-ctx.Done()
+					return waits(ctx)
+				}})
+				err := g.Run(t.Context())
+				if name == "no mention" {
+					if err == nil {
+						t.Fatal("no error")
+					}
+				} else if !errors.Is(err, cause) || err.Error() != "truth: disk full" {
+					t.Fatalf("got %v, want the error of the part that failed", err)
+				}
+			})
+		})
+	}
+}
+
+// An error that names its part by itself is not given the name again.
+func TestErrorsAreNamedOnce(t *testing.T) {
+	for told, want := range map[string]string{
+		"full":         "disk: full",
+		"disk /a full": "disk /a full",
+	} {
+		g := New(nil)
+		g.Add(Part{Name: "disk", Start: func(context.Context) error { return errors.New(told) }})
+		if err := g.Run(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

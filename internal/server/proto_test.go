@@ -95,6 +95,54 @@ func TestProto06FrameLengths(t *testing.T) {
 	}
 }
 
+// A length costs nothing to send, so it takes no memory by itself: only what
+// comes after it does.
+func TestHalfFramesTakeNoMemory(t *testing.T) {
+	s := start(t, &fake{}, nil)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 200 {
+		nc := dial(t, s)
+		b := binary.BigEndian.AppendUint32(nil, 90<<20)
+		b = append(b, 0, byte(wire.KeyProduce), 0, 9, 0, 0, 0, 1)
+		write(t, nc, append(b, make([]byte, 64<<10)...))
+		if err := nc.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		expectEnd(t, nc)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 512<<20 {
+		t.Fatalf("200 half frames allocated %d MiB", took>>20)
+	}
+}
+
+// A large frame arrives as it was sent, however its memory grows.
+func TestLargeFrames(t *testing.T) {
+	got := make(chan []byte, 1)
+	s := start(t, &fake{produce: func(_ context.Context, _ *Request, req *kmsg.ProduceRequest, _ *kmsg.ProduceResponse) error {
+		got <- bytes.Clone(req.Topics[0].Partitions[0].Records)
+		return nil
+	}}, nil)
+	nc := dial(t, s)
+	random := rand.NewChaCha8([32]byte{7})
+	for i, size := range []int{trustedFrame - 100, trustedFrame, trustedFrame + 1, 4 * trustedFrame, 4*trustedFrame + 1, 17 << 20} {
+		want := make([]byte, size)
+		_, _ = random.Read(want)
+		req := kmsg.NewPtrProduceRequest()
+		topic := kmsg.NewProduceRequestTopic()
+		part := kmsg.NewProduceRequestTopicPartition()
+		part.Records = want
+		topic.Partitions = append(topic.Partitions, part)
+		req.Topics = append(req.Topics, topic)
+		write(t, nc, frame(req, 9, int32(i)))
+		expect(t, nc, 9, int32(i), kmsg.NewPtrProduceResponse())
+		if !bytes.Equal(<-got, want) {
+			t.Fatalf("%d bytes came changed", size)
+		}
+	}
+}
+
 // A frame at the limit is taken, one byte more is not.
 func TestFrameLimitIsExact(t *testing.T) {
 	s := start(t, &fake{}, func(c *Config) { c.MaxFrameBytes = 1000 })

@@ -23,6 +23,7 @@ const (
 	readAhead      = 16 << 10 // one read takes in many small requests
 	readAheadLarge = 4 << 10  // behind a large frame, so that little of the next is copied
 	largeFrame     = 32 << 10
+	trustedFrame   = 1 << 20 // up to it a frame's memory is taken at once
 	lonelyFrame    = 1 << 20 // above it a control frame takes the whole budget
 )
 
@@ -174,15 +175,22 @@ func (c *conn) describe(k *call, h wire.Header) error {
 }
 
 // readFrame takes what is buffered and reads the rest straight into the frame.
+// Memory for a large frame is taken as its bytes come: a length alone is cheap to
+// send.
 func (c *conn) readFrame(k *call, size int) error {
 	in := &c.in
-	k.frame = wire.GetBuffer(size)
-	b := k.frame.B
-	n := copy(b, in.buf.B[in.r:in.w])
+	k.frame = wire.GetBuffer(min(size, trustedFrame))
+	n := copy(k.frame.B, in.buf.B[in.r:in.w])
 	in.r += n
 	in.small = size >= largeFrame
 	for n < size {
-		m, err := c.readSome(b[n:], false)
+		if n == len(k.frame.B) {
+			wider := wire.GetBuffer(min(size, 4*n))
+			copy(wider.B, k.frame.B)
+			k.frame.Release()
+			k.frame = wider
+		}
+		m, err := c.readSome(k.frame.B[n:], false)
 		if err != nil {
 			return err
 		}

@@ -151,6 +151,9 @@ func (s *Server) Listen(ctx context.Context) error {
 				for _, o := range open {
 					_ = o.ln.Close()
 				}
+				if errors.Is(err, syscall.EADDRINUSE) {
+					return fmt.Errorf("listener %s: %s is taken by another process: stop that one, or set listeners to another port (%w)", l.Name, l.Address, syscall.EADDRINUSE)
+				}
 				return fmt.Errorf("listener %s: %w", l.Name, err)
 			}
 		}

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 )
 
 // checkpoint raises the log's recovery point to its flushed end, once what
@@ -69,8 +68,8 @@ func (d *logDir) checkpoint(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	errs = append(errs, d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks())
-	return errors.Join(errs...)
+	errs = append([]error{d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()}, errs...)
+	return few(errs)
 }
 
 // closeFiles brings the files of a log into the state that a clean stop

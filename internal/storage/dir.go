@@ -35,6 +35,7 @@ type logDir struct {
 	bad      atomic.Pointer[error] // set once: offline until the process restarts
 	full     atomic.Bool           // below the low-water mark
 	unstored atomic.Bool           // opened, but the checkpoints could not be written: no appends before
+	making   atomic.Int64          // logs that are being made here
 	written  atomic.Int64          // bytes since free space was last looked at
 
 	// ckptMu serializes the writes of each of the directory's files. Values are

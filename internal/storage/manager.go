@@ -88,6 +88,8 @@ type Manager struct {
 	wake     chan struct{}
 	claimed  bool
 
+	pickMu sync.Mutex // one choice of a directory at a time
+
 	mu   sync.RWMutex
 	logs map[kafka.TopicPartition]*Log
 }
@@ -220,6 +222,7 @@ func (m *Manager) Create(tp kafka.TopicPartition, id kafka.TopicID, cfg Config) 
 	if err != nil {
 		return nil, err
 	}
+	defer d.making.Add(-1)
 	return m.createIn(d, tp, id, cfg)
 }
 
@@ -237,7 +240,11 @@ func (l *Log) adoptID(id kafka.TopicID, cfg Config) error {
 	return nil
 }
 
+// pick chooses the directory with the fewest partitions, those included that
+// others are making, and counts one more that is being made.
 func (m *Manager) pick() (*logDir, error) {
+	m.pickMu.Lock()
+	defer m.pickMu.Unlock()
 	var best *logDir
 	least := 0
 	var last error
@@ -247,7 +254,7 @@ func (m *Manager) pick() (*logDir, error) {
 			continue
 		}
 		d.mu.Lock()
-		n := len(d.logs)
+		n := len(d.logs) + int(d.making.Load())
 		d.mu.Unlock()
 		if best == nil || n < least {
 			best, least = d, n
@@ -256,6 +263,7 @@ func (m *Manager) pick() (*logDir, error) {
 	if best == nil {
 		return nil, fmt.Errorf("every log directory is offline: %w: %w", last, kerr.KafkaStorageError)
 	}
+	best.making.Add(1)
 	return best, nil
 }
 

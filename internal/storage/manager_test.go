@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,13 +200,18 @@ func TestCreateDeleteStray(t *testing.T) {
 	b.close()
 }
 
+// Also when all the logs of a topic are made at once.
 func TestSpreadOverDirectories(t *testing.T) {
 	b := openBox(t, vfs.NewMem(), managerConfig("/a", "/b", "/c"), false)
+	var wg sync.WaitGroup
 	for i := range 9 {
-		if _, err := b.m.Create(kafka.TopicPartition{Topic: "t", Partition: int32(i)}, testID, testConfig()); err != nil {
-			t.Fatal(err)
-		}
+		wg.Go(func() {
+			if _, err := b.m.Create(kafka.TopicPartition{Topic: "t", Partition: int32(i)}, testID, testConfig()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	wg.Wait()
 	for _, d := range b.m.Dirs() {
 		if d.Partitions != 3 {
 			t.Errorf("%s holds %d", d.Path, d.Partitions)

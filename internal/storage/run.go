@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
@@ -78,7 +81,7 @@ func (m *Manager) claim() error {
 	var err error
 	for i, d := range m.dirs {
 		if fresh[i], err = d.inspect(); err != nil {
-			return err
+			return d.unusable(err)
 		}
 	}
 	if err = m.agreeOnCluster(fresh); err != nil {
@@ -87,14 +90,14 @@ func (m *Manager) claim() error {
 	for i, d := range m.dirs {
 		if fresh[i] {
 			if err := mkdirDurable(m.fs, d.path); err != nil {
-				return fmt.Errorf("log directory %s: %w", d.path, err)
+				return d.unusable(err)
 			}
 		}
 		if d.lock, err = m.fs.Lock(d.join(lockName)); err != nil {
 			if errors.Is(err, vfs.ErrLocked) {
 				return d.refuse("is in use by another process: stop that one, or set log.dirs to another directory")
 			}
-			return fmt.Errorf("lock log directory %s: %w", d.path, err)
+			return d.unusable(err)
 		}
 	}
 	seen := map[kafka.DirID]string{}
@@ -118,6 +121,31 @@ func (m *Manager) claim() error {
 		d.flusher = m.flushers[u.Device]
 	}
 	return nil
+}
+
+// unusable says of an error of the system what it means for the directory.
+func (d *logDir) unusable(err error) error {
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return err
+	case errors.Is(err, syscall.ENOTDIR):
+		return d.refuse("is not a directory, or lies below a file: set log.dirs to a directory")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("log directory %s cannot be written by this user: set log.dirs to another, or give it to this user: %w", d.path, err)
+	}
+	return fmt.Errorf("log directory %s: %w", d.path, err)
+}
+
+// few joins errors, of many only the first ones: a directory's logs tend to
+// fail together, for one reason.
+func few(errs []error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	const most = 3
+	if n := len(errs) - most; n > 0 {
+		errs = append(errs[:most:most], fmt.Errorf("and %d more", n))
+	}
+	return errors.Join(errs...)
 }
 
 // mkdirDurable makes a directory and those above it, and their names durable.
@@ -254,7 +282,7 @@ func (d *logDir) openLogs(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := few(errs); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
@@ -457,10 +485,10 @@ func (d *logDir) close(brokerEpoch int64) error {
 		l.release()
 	})
 	if err := d.offline(); err != nil {
-		return errors.Join(append(errs, err)...)
+		return fmt.Errorf("log directory %s is not marked clean: %w", d.path, err)
 	}
 	if len(errs) > 0 {
-		return errors.Join(errs...)
+		return fmt.Errorf("log directory %s is not marked clean: %w", d.path, few(errs))
 	}
 	if err := d.storeAll(); err != nil {
 		return err

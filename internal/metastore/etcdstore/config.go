@@ -31,8 +31,9 @@ type Member struct {
 	Quota int64
 	// Keep is how much history watches and paged listings find: 10 min.
 	Keep time.Duration
-	// Ballast is the size of the file kept against a full disk: 64 MiB; negative: none. It is given up
-	// when less than BallastBelow is free (its own size), and made again with three times both free.
+	// Ballast is the size of the file kept against a full disk: 44 MiB, and up to 20 MiB beside it for
+	// the next start; negative: none. It is given up when less than BallastBelow is free (its own
+	// size), and made again with three times both free.
 	Ballast, BallastBelow int64
 	// CareEvery is how often alarm, file size and sync times are looked at: 1 min.
 	CareEvery time.Duration
@@ -66,7 +67,7 @@ func (c Config) withDefaults() (Config, error) {
 	def(&m.Election, 10*m.Tick)
 	def(&m.Quota, 8<<30)
 	def(&m.Keep, 10*time.Minute)
-	def(&m.Ballast, 64<<20)
+	def(&m.Ballast, 44<<20)
 	def(&m.BallastBelow, m.Ballast)
 	def(&m.CareEvery, time.Minute)
 	def(&m.DefragFrom, 64<<20)

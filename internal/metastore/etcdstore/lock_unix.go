@@ -13,7 +13,7 @@ import (
 // dirLock keeps a second process out: etcd itself would wait for the first in silence.
 type dirLock struct{ file *os.File }
 
-var errLocked = errors.New("in use by another process")
+var errLocked = errors.New("in use by another process: stop that one, or set metadata.log.dir to another directory")
 
 func lockDir(path string) (*dirLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -46,8 +46,9 @@ func startMember(ctx context.Context, cfg Member, logger *slog.Logger, fatal fun
 	}
 	lock, err := lockDir(filepath.Join(cfg.Dir, "lock"))
 	if err != nil {
-		return nil, fmt.Errorf("metadata store: %s: %w", cfg.Dir, err)
+		return nil, fmt.Errorf("metadata store %s: %w", cfg.Dir, err)
 	}
+	newBallast(cfg, logger).ease(4 * walSegment)
 	ecfg, err := embedConfig(cfg)
 	if err != nil {
 		lock.release()

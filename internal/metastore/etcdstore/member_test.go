@@ -303,3 +303,32 @@ func TestBallast(t *testing.T) {
 		t.Fatal("the ballast of an earlier run is not given up")
 	}
 }
+
+// A start on a full disk has the ballast's room, and that of reserved segments.
+func TestEase(t *testing.T) {
+	dir := t.TempDir()
+	wal := filepath.Join(dir, "member", "wal")
+	if err := os.MkdirAll(wal, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	held, reserve, spare, used := filepath.Join(dir, "ballast"), filepath.Join(dir, "reserve"), filepath.Join(wal, "1.tmp"), filepath.Join(wal, "0000000000000000-0000000000000000.wal")
+	b := newBallast(Member{Dir: dir, Ballast: 1 << 20}, testLogger(t))
+	free := int64(0)
+	b.free = func(string) (int64, error) { return free, nil }
+	there := func(name string) bool { _, err := os.Stat(name); return err == nil }
+	for _, c := range []struct {
+		free                int64
+		keepsHeld, keepsWAL bool
+	}{{100, true, true}, {99, false, false}} {
+		for _, name := range []string{held, reserve, spare, used} {
+			if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		free = c.free
+		b.ease(100)
+		if there(held) != c.keepsHeld || there(reserve) != c.keepsHeld || there(spare) != c.keepsWAL || !there(used) {
+			t.Fatalf("%d free: ballast %v, reserved segment %v, segment %v", free, there(held), there(spare), there(used))
+		}
+	}
+}
