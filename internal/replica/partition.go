@@ -153,8 +153,10 @@ func (w wakeUps) finish(p *Partition) {
 
 // advanceLocked computes the high watermark. The log learns of it under the
 // mutex too, so that two marks cannot reach it in the wrong order.
-func (p *Partition) advanceLocked() wakeUps {
-	r := p.role.Load()
+func (p *Partition) advanceLocked() wakeUps { return p.advanceAs(p.role.Load()) }
+
+// advanceAs is advanceLocked in a role that is about to begin.
+func (p *Partition) advanceAs(r *role) wakeUps {
 	if !r.leader || r.failed != nil {
 		return wakeUps{}
 	}
@@ -327,12 +329,14 @@ func (p *Partition) enter(t term) error {
 	if err != nil {
 		next.leader = false
 	}
-	p.role.Store(next)
 	p.view = t.view
 	if next.leader {
 		waiting.Join(p.commits.Begin(int32(t.epoch), p.hw.Load()))
 	}
-	woken := p.advanceLocked()
+	// The mark first: after a restart it is the checkpointed one until here, and
+	// no reader may be told a lower one than before.
+	woken := p.advanceAs(next)
+	p.role.Store(next)
 	p.mu.Unlock()
 
 	waiting.Run()

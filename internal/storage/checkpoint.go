@@ -118,6 +118,12 @@ func (l *Log) closeFiles() error {
 }
 
 func (l *Log) release() {
+	l.mu.Lock()
+	if l.spare.file != nil {
+		_ = l.spare.file.Close()
+		l.spare = spare{}
+	}
+	l.mu.Unlock()
 	for _, s := range *l.segs.Load() {
 		s.Release()
 	}

@@ -54,8 +54,10 @@
 //	            The dead tail goes when the log is closed or opened.
 //
 //	log start   store log-start-offset-checkpoint (.tmp, sync, rename, D)
-//	            | rename segments below it to .deleted | remove them after
-//	            file.delete.delay.ms
+//	            | rename segments below it to .deleted, D | publish | remove
+//	            them after file.delete.delay.ms
+//	            The checkpoint names a log whose start lies above its first
+//	            segment only: so the list begins at it when the names are gone.
 //
 //	checkpoint  take a producer snapshot in memory | sync .log files, as above
 //	            | save the snapshot | write and sync indexes

@@ -18,6 +18,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/producers"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -352,6 +353,7 @@ func (h *history) restart() {
 	}
 	h.create()
 	h.check("after a clean restart")
+	h.resend()
 	if h.log.End() != h.m.end() {
 		h.fatal("end %d after a clean restart, want %d", h.log.End(), h.m.end())
 	}
@@ -482,18 +484,28 @@ func (h *history) checkStates(when string, start, end int64) {
 	}
 }
 
-// resend checks that the last batch of each producer is a duplicate.
+// resend checks that the last batches of each producer, as many as it may have
+// in flight, are duplicates.
 func (h *history) resend() {
-	ps, _, _ := txnState(h.m.cur)
 	for _, id := range []int64{1, 2, 3} {
-		p := ps[id]
-		if p == nil || p.last.base < h.log.Start() {
-			continue
+		var sent []mbatch
+		for _, b := range h.m.cur {
+			if b.pid == id && b.marker == 0 {
+				sent = append(sent, b)
+			}
 		}
-		raw := []byte(p.last.bytes)
-		res, err := h.log.Append(h.clock, raw, kafka.LeaderEpoch(h.m.epoch), FromClient)
-		if err != nil || !res.Duplicate || res.Base != p.last.base || res.Last != p.last.last {
-			h.fatal("producer %d sent %d..%d again: %+v %v", id, p.last.base, p.last.last, res, err)
+		for _, b := range sent[max(0, len(sent)-producers.KeptBatches):] {
+			if b.base < h.log.Start() {
+				continue
+			}
+			res, err := h.log.Append(h.clock, []byte(b.bytes), kafka.LeaderEpoch(h.m.epoch), FromClient)
+			if err != nil && h.faulted {
+				h.failed("send again", err)
+				return
+			}
+			if err != nil || !res.Duplicate || res.Base != b.base || res.Last != b.last {
+				h.fatal("producer %d sent %d..%d again: %+v %v", id, b.base, b.last, res, err)
+			}
 		}
 	}
 }

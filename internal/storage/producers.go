@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
@@ -75,4 +77,73 @@ func (l *Log) StartVerification(now time.Time, producerID int64, epoch int16, fi
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.prods.StartVerification(producerID, epoch, firstSeq, bumps, now)
+}
+
+// loadSnapshot loads the newest snapshot at or below offset most. One above the
+// high watermark does not serve a log with transactions: it holds none that
+// ended, and their markers may not be decided yet.
+func (l *Log) loadSnapshot(most int64) (producers.Loaded, error) {
+	dir := l.dir.Path()
+	loaded, err := producers.LoadNewest(l.m.fs, dir, 0, most)
+	hw := l.HighWatermark()
+	if err != nil || loaded.Offset <= hw || !slices.ContainsFunc(loaded.Entries, marked) {
+		return loaded, err
+	}
+	lower, err := producers.LoadNewest(l.m.fs, dir, 0, hw)
+	lower.Damaged = append(loaded.Damaged, lower.Damaged...)
+	return lower, err
+}
+
+// marked reports that a producer's transaction was ended by a marker.
+func marked(e producers.Entry) bool { return e.CoordinatorEpoch >= 0 }
+
+// recallEntries is how far before a snapshot the log is read again, in entries
+// of the offset index: each stands for a batch or for index.interval.bytes of
+// them, so the headers of some fifty producers' batches in flight are among
+// them, and the cost is bounded whatever their size.
+const recallEntries = 256
+
+// recall tells producer state, restored from the snapshot as of end, the
+// batches before the last one of each producer: any of them may be sent again.
+func (l *Log) recall(st *producers.State, segs []*segment.Segment, end int64) error {
+	if st.Len() == 0 || len(segs) == 0 || end <= segs[0].Base() {
+		return nil
+	}
+	last := find(segs, end-1)
+	first, from, left := last, int64(0), recallEntries
+	var err error
+	for {
+		from, left, err = segs[first].Back(end, left)
+		left-- // the start of a segment is not in its index
+		if err != nil || left <= 0 || first == 0 {
+			break
+		}
+		first--
+	}
+	r := st.Recall()
+	for i := first; err == nil && i <= last; i++ {
+		err = recallSegment(r, segs[i], from, end)
+	}
+	r.Finish()
+	var d *segment.Damage
+	if errors.As(err, &d) {
+		l.logs.Error("segment is damaged", "tp", l.tp, "err", err)
+		return nil // what producers sent before it is not known
+	}
+	return err
+}
+
+func recallSegment(r *producers.Recall, s *segment.Segment, from, end int64) error {
+	pos, err := s.Find(from)
+	if err != nil {
+		return err
+	}
+	return s.Walk(pos, func(b batch.Batch, _, _ int64) bool {
+		if b.BaseOffset() >= end {
+			return false
+		}
+		pb := producerBatch(b)
+		r.Add(&pb)
+		return true
+	})
 }

@@ -76,6 +76,7 @@ func (o *opening) open(ctx context.Context) error {
 	l.hw.Store(min(max(o.hw, l.Start()), end))
 	l.point.Store(end)
 	l.epochs.TruncateFromEnd(end)
+	l.epochs.TruncateFromStart(l.Start()) // the file may be older than the stored start
 	if err := o.loadProducers(end); err != nil {
 		return err
 	}
@@ -138,6 +139,9 @@ func (o *opening) list() error {
 		}
 	}
 	slices.Sort(bases)
+	if bases, err = o.finishDeletion(bases); err != nil {
+		return err
+	}
 	if err := o.removeOrphans(names, bases); err != nil {
 		return err
 	}
@@ -162,6 +166,36 @@ func (o *opening) list() error {
 		o.segs = append(o.segs, segment.Open(l.d.files, l.dir, base, fi.Size(), next))
 	}
 	return nil
+}
+
+// finishDeletion removes the segments below the stored log start when their
+// deletion had begun: any of them may be gone, and what is left is no history
+// to recover from. The snapshot at the log's new first segment says that it
+// had; without it none is gone.
+func (o *opening) finishDeletion(bases []int64) ([]int64, error) {
+	l := o.l
+	n := 0
+	for n+1 < len(bases) && bases[n+1] <= o.start {
+		n++
+	}
+	if n == 0 {
+		return bases, nil
+	}
+	dir := l.dir.Path()
+	if _, err := producers.Load(l.m.fs, dir, bases[n]); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrCorrupt) {
+			return bases, nil
+		}
+		return nil, err
+	}
+	for _, base := range bases[:n] {
+		if err := l.m.fs.Remove(l.dir.Join(segment.Name(base, segment.LogSuffix))); err != nil {
+			return nil, err
+		}
+	}
+	l.logs.Info("segments below the log start deleted", "tp", l.tp, "count", n, "start", o.start)
+	o.changed = true
+	return bases[n:], l.m.fs.SyncDir(dir)
 }
 
 // removeOrphans removes indexes without a data file: a truncation or deletion
@@ -348,6 +382,7 @@ func (o *opening) loadProducers(end int64) error {
 	l.prods, err = l.replay(o.segs, min(end, o.reindex), end, o.reindex)
 	if err == nil {
 		l.snapped = !l.prods.SnapshotDue() && o.found
+		l.prods.AdvanceHighWatermark(l.HighWatermark())
 		l.noteUndecided()
 	}
 	return err
@@ -364,7 +399,7 @@ func (l *Log) producersAt(segs []*segment.Segment, end int64) (*producers.State,
 // marker is at or above reindex are added to the transaction index.
 func (l *Log) replay(segs []*segment.Segment, most, end, reindex int64) (*producers.State, error) {
 	st := producers.New(l.m.cfg.ProducerExpiration)
-	loaded, err := producers.LoadNewest(l.m.fs, l.dir.Path(), 0, most)
+	loaded, err := l.loadSnapshot(most)
 	if err != nil {
 		return nil, err
 	}
@@ -375,6 +410,9 @@ func (l *Log) replay(segs []*segment.Segment, most, end, reindex int64) (*produc
 	from := loaded.Offset
 	if loaded.Found {
 		st.Restore(loaded.Entries, from, now)
+		if err := l.recall(st, segs, from); err != nil {
+			return nil, err
+		}
 	} else {
 		st.Reset(0)
 	}
@@ -390,7 +428,7 @@ func (l *Log) replay(segs []*segment.Segment, most, end, reindex int64) (*produc
 			return nil, err
 		}
 	}
-	st.AdvanceStart(max(st.End(), min(end, segs[0].Base())))
+	st.AdvanceStart(min(end, segs[0].Base()))
 	return st, nil
 }
 

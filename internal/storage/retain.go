@@ -12,10 +12,11 @@ import (
 // DeleteBefore raises the log start (DeleteRecords, retention); durable on
 // return (safety 17). Above the high watermark it is OFFSET_OUT_OF_RANGE.
 func (l *Log) DeleteBefore(offset int64) error {
-	raised, err := l.raiseStart(offset)
-	if err != nil || !raised {
+	if err := l.raiseStart(offset); err != nil {
 		return err
 	}
+	// Also when it was there already: it may have been raised by one who has not
+	// stored it yet, or could not.
 	if err := l.d.writeLogStarts(); err != nil {
 		return l.writeFailed(err)
 	}
@@ -24,17 +25,17 @@ func (l *Log) DeleteBefore(offset int64) error {
 
 // raiseStart raises the log start in memory. What is not stored yet is never
 // lower than what was.
-func (l *Log) raiseStart(offset int64) (raised bool, err error) {
+func (l *Log) raiseStart(offset int64) error {
 	if err := l.failed(); err != nil {
-		return false, err
+		return err
 	}
 	l.maint.Lock()
 	defer l.maint.Unlock()
 	if hw := l.HighWatermark(); offset > hw {
-		return false, fmt.Errorf("%s: log start %d would pass the high watermark %d: %w", l.tp, offset, hw, kerr.OffsetOutOfRange)
+		return fmt.Errorf("%s: log start %d would pass the high watermark %d: %w", l.tp, offset, hw, kerr.OffsetOutOfRange)
 	}
 	if offset <= l.Start() {
-		return false, nil
+		return nil
 	}
 	l.start.Store(offset)
 	l.mu.Lock()
@@ -42,7 +43,13 @@ func (l *Log) raiseStart(offset int64) (raised bool, err error) {
 	l.noteUndecided()
 	l.mu.Unlock()
 	l.epochs.TruncateFromStart(offset)
-	return true, nil
+	return nil
+}
+
+// belowStart reports whether segments lie below the log start.
+func (l *Log) belowStart() bool {
+	segs := *l.segs.Load()
+	return len(segs) > 1 && segs[1].Base() <= l.Start()
 }
 
 // dropBelowStart removes the segments that lie below the log start.
@@ -64,6 +71,18 @@ func (l *Log) dropBelowStart() error {
 	if err := l.ensureSnapshot(segs[:n], segs[n].Base()); err != nil {
 		return l.writeFailed(err)
 	}
+	// The names go first, for good: once the list begins at the log start, the
+	// checkpoint of log starts does not name it, and files that a power loss
+	// brought back would lower it.
+	for _, s := range segs[:n] {
+		if err := l.renameAway(s); err != nil {
+			return l.writeFailed(err)
+		}
+	}
+	if err := l.m.fs.SyncDir(l.dir.Path()); err != nil {
+		l.d.fail(err)
+		return l.failed()
+	}
 	l.mu.Lock()
 	now := *l.segs.Load() // appends may have added to it
 	l.publish(append([]*segment.Segment(nil), now[n:]...))
@@ -77,9 +96,6 @@ func (l *Log) dropBelowStart() error {
 	l.unsynced = kept
 	l.mu.Unlock()
 	for _, s := range segs[:n] {
-		if err := l.renameAway(s); err != nil {
-			return l.writeFailed(err)
-		}
 		l.d.deleteLater(l, s)
 	}
 	if _, err := l.pruneSnapshots(); err != nil {

@@ -433,8 +433,7 @@ func (m *Manager) Retain(now time.Time) {
 	for _, d := range m.dirs {
 		var raised []*Log
 		for _, l := range d.list() {
-			ok, err := l.raiseStart(l.retainTo(now))
-			if ok && err == nil {
+			if l.raiseStart(l.retainTo(now)) == nil && l.belowStart() {
 				raised = append(raised, l)
 			}
 		}

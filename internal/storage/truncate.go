@@ -235,6 +235,7 @@ func (l *Log) afterCut(segs []*segment.Segment, keep int, end int64, prods *prod
 	l.newFiles = true
 	l.cutLow = min(l.cutLow, end)
 	l.prods = prods
+	l.prods.AdvanceHighWatermark(l.HighWatermark())
 	l.snaps = slices.DeleteFunc(l.snaps, func(s snapshot) bool { return s.offset > end })
 	l.noteUndecided()
 	l.publish(segs)

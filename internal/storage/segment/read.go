@@ -109,6 +109,21 @@ func (s *Segment) Find(offset int64) (pos int64, err error) {
 	return 0, err
 }
 
+// Back returns an offset from which on n entries, at least one, of the offset index
+// lie below offset end; the base when there are fewer, and left is how many are wanting.
+func (s *Segment) Back(end int64, n int) (offset int64, left int, err error) {
+	b, have, err := s.offsets()
+	if err != nil {
+		return 0, 0, err
+	}
+	rel := int32(max(min(end-s.base, math.MaxInt32), 0))
+	i := search(have, func(i int64) bool { return be32(b[i*offsetEntry:]) < rel })
+	if i < int64(n) {
+		return s.base, n - int(i), nil
+	}
+	return s.base + int64(be32(b[(i-int64(n))*offsetEntry:])), 0, nil
+}
+
 // lookup is the last index entry at or below offset: its position, and the
 // last offset of the batch there. Without one, position 0.
 func (s *Segment) lookup(offset, size int64) (pos, last int64, err error) {
@@ -145,8 +160,11 @@ func (s *Segment) entries(x *index) ([]byte, int64, error) {
 // pos + maxBytes, and of batches below maxOffset only. With minOne the first
 // batch counts whatever its size.
 func (s *Segment) Whole(pos int64, maxBytes int64, maxOffset int64, minOne bool) (end int64, err error) {
+	// Append raises next before size, Cut lowers size before next: with the same
+	// next before and after, nothing above it lies below size.
+	next := s.next.Load()
 	size := s.size.Load()
-	if s.next.Load() <= maxOffset && size-pos <= maxBytes {
+	if next <= maxOffset && size-pos <= maxBytes && next == s.next.Load() {
 		return size, nil
 	}
 	// Jump close to the end by the index, then walk.

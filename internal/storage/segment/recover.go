@@ -450,8 +450,8 @@ func (s *Segment) Cut(offset int64) (end int64, err error) {
 	if err := s.cutIndexes(pos, end); err != nil {
 		return 0, err
 	}
+	s.size.Store(pos) // first: see Whole
 	s.next.Store(end)
-	s.size.Store(pos)
 	s.pinMu.Lock()
 	s.trim = true
 	s.pinMu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -344,4 +346,51 @@ func FuzzRecover(f *testing.F) {
 			t.Fatalf("opened again: next %d %v", s.Next(), err)
 		}
 	})
+}
+
+// A reader beside a cut gets nothing above the offset that it asked to end at,
+// though the end of the batches and the size of the file change one by one.
+func TestWholeBesideCut(t *testing.T) {
+	first, more := build(t, 0, 10, 1, 0), build(t, 10, 3, 1, 0)
+	var now atomic.Pointer[Segment]
+	round := func() {
+		files, dir, _ := newFiles(t)
+		s, err := Create(files, dir, 0, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Append(first, 100); err != nil {
+			t.Fatal(err)
+		}
+		now.Store(s)
+		if err := s.Append(more, 100); err != nil {
+			t.Fatal(err)
+		}
+		if end, err := s.Cut(10); err != nil || end != 10 {
+			t.Fatal(end, err)
+		}
+	}
+	round()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if end, err := now.Load().Whole(0, 1<<20, 10, false); err != nil || end != int64(len(first)) {
+					t.Errorf("whole batches below offset 10 end at %d, want %d: %v", end, len(first), err)
+					return
+				}
+			}
+		})
+	}
+	for range 5000 {
+		round()
+	}
+	close(done)
+	wg.Wait()
 }
