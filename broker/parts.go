@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math"
 	"net"
 	"path/filepath"
 	"sync/atomic"
@@ -56,7 +57,12 @@ func (b *Broker) build() error {
 
 func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
 	n := b.node.Storage
+	files := 0 // storage's own bound
+	if limit, known := openFilesLimit(); known && limit/4 < 4096 {
+		files = int(limit / 4) // beside connections, and files that are not synced yet
+	}
 	return storage.ManagerConfig{
+		MaxOpenFiles:       files,
 		Dirs:               n.Dirs,
 		RecoveryThreads:    n.RecoveryThreads,
 		CheckpointInterval: n.RecoveryPointInterval,
@@ -94,6 +100,14 @@ func (b *Broker) serverConfig() server.Config {
 		ReceiveBufferBytes:           max(n.ReceiveBufferBytes, 0),
 		Logger:                       b.log.With("part", "server"),
 		Metrics:                      b.reg,
+	}
+	if limit, known := openFilesLimit(); known {
+		// Connections get half of what the process may open: without files for
+		// the logs nothing of what they ask could be done.
+		half := int(min(limit/2, math.MaxInt32))
+		if c.MaxConnections <= 0 || c.MaxConnections > half {
+			c.MaxConnections = half
+		}
 	}
 	for _, l := range b.node.Listeners {
 		c.Listeners = append(c.Listeners, server.Listener{

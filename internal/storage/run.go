@@ -469,20 +469,31 @@ func (m *Manager) Close(brokerEpoch int64) error {
 }
 
 func (d *logDir) close(brokerEpoch int64) error {
-	logs := d.list()
 	var mu sync.Mutex
 	var errs []error
-	parallel(logs, 0, func(l *Log) {
+	var again []*Log
+	parallel(d.list(), 0, func(l *Log) {
 		l.mu.Lock()
 		l.closed.Store(true)
 		l.mu.Unlock()
-		if err := l.closeFiles(); err != nil {
-			mu.Lock()
+		err := l.closeFiles()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case errors.Is(err, vfs.ErrTooManyFiles):
+			again = append(again, l) // the others give descriptors back
+			return
+		case err != nil:
 			errs = append(errs, fmt.Errorf("close %s: %w", l.tp, err))
-			mu.Unlock()
 		}
 		l.release()
 	})
+	for _, l := range again {
+		if err := l.closeFiles(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", l.tp, err))
+		}
+		l.release()
+	}
 	if err := d.offline(); err != nil {
 		return fmt.Errorf("log directory %s is not marked clean: %w", d.path, err)
 	}
