@@ -335,7 +335,7 @@ func (x *index) good(b []byte, n int64) int64 {
 		case TxnIndexSuffix:
 			a := parseTxn(e)
 			k, r = a.Last, a.Last-x.base
-			if e[0] != 0 || e[1] != 0 || a.First > a.Last || a.LastStable > a.Last+1 {
+			if e[0] != 0 || e[1] != 0 || a.First >= a.Last || a.LastStable > a.Last+1 {
 				return i
 			}
 		}

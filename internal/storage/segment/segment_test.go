@@ -394,3 +394,34 @@ func TestWholeBesideCut(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
+
+// Zeroes, which a power loss leaves in place of entries that were not synced,
+// are no aborted transaction, also not in the segment that starts at 0.
+func TestZeroTxnEntries(t *testing.T) {
+	files, dir, m := newFiles(t)
+	s, err := Create(files, dir, 0, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddAborted(Aborted{ProducerID: 1, First: 0, Last: 3, LastStable: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.FlushIndexes(true); err != nil {
+		t.Fatal(err)
+	}
+	for _, zero := range []bool{false, true} {
+		if zero {
+			name := dir.Join(Name(0, TxnIndexSuffix))
+			if err := vfs.ReplaceFile(m, name, make([]byte, 2*txnEntry)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := newSegment(files, dir, 0)
+		if err := x.txn.salvage(); err != nil {
+			t.Fatal(err)
+		}
+		if found, _, err := x.AbortedIn(0, 10, nil); err != nil || len(found) > 0 == zero {
+			t.Errorf("zeroes %t: aborted %v %v", zero, found, err)
+		}
+	}
+}
