@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -68,7 +69,9 @@ func listByTime(s *session) {
 		}
 	}
 	s.create("lt-log", 1, "message.timestamp.type", "LogAppendTime")
-	s.put("lt-log", 0, raw.NewBatch(1, "a", "b").MustEncode(), raw.NewBatch(1, "c").MustEncode())
+	s.put("lt-log", 0, raw.NewBatch(1, "a", "b").MustEncode())
+	time.Sleep(10 * time.Millisecond) // or both batches may have one time, and the first of them the largest
+	s.put("lt-log", 0, raw.NewBatch(1, "c").MustEncode())
 	s.askOffset("LogAppendTime, timestamp 1", listOffsets(7, s.topic("lt-log"), offsetAsk{0, 1, -1}))
 	s.askOffset("LogAppendTime, max timestamp", listOffsets(7, s.topic("lt-log"), offsetAsk{0, -3, -1}))
 	s.create("lt-same", 1)

@@ -205,6 +205,7 @@ func prod06(s *session) {
 		b := raw.NewBatch(ts, "a", "b")
 		for _, codec := range []int{raw.None, raw.Gzip} {
 			b.Codec = codec
+			time.Sleep(10 * time.Millisecond) // each has its own time: the last one the largest
 			s.ask(fmt.Sprintf("client time %d", i), produce(9, -1, s.topic("lat"), [16]byte{}, part{0, b.MustEncode()}))
 		}
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -174,7 +175,7 @@ func deleteTopics(s *session) {
 }
 
 func (s *session) awaitGone(base string) {
-	for range 500 {
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if s.do(metadata(9, false, s.topic(base))).(*kmsg.MetadataResponse).Topics[0].ErrorCode == 3 {
 			return
 		}

@@ -155,12 +155,13 @@ func (s *session) learnID(id [16]byte, topic string) {
 }
 
 // create makes a topic (configs alternate key and value), waits until it has
-// leaders, and returns its id.
+// leaders, and returns its id. Its records are kept, however old they say they
+// are: a check of retention may come at any time.
 func (s *session) create(base string, partitions int32, configs ...string) [16]byte {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version = 7
 	req.TimeoutMillis = 10000
-	t := newTopic(s.topic(base), partitions, 1, configs...)
+	t := newTopic(s.topic(base), partitions, 1, append([]string{"retention.ms", "-1"}, configs...)...)
 	req.Topics = append(req.Topics, t)
 	r := s.do(req).(*kmsg.CreateTopicsResponse)
 	if r.Topics[0].ErrorCode != 0 {
