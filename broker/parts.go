@@ -67,17 +67,13 @@ func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
 		RecoveryThreads:    n.RecoveryThreads,
 		CheckpointInterval: n.RecoveryPointInterval,
 		RetentionInterval:  n.RetentionInterval,
-		LowWaterBytes:      lowWater,
+		LowWaterBytes:      n.ReserveBytes,
 		Defaults:           storageConfig(s.cfg.Topic(nil)),
 		NodeID:             b.node.NodeID,
 		ProducerExpiration: n.ProducerIDExpiry,
 		DirFailed:          b.dirFailed,
 	}
 }
-
-// lowWater is the free space below which produce is refused: room for the
-// metadata store, which cannot go on without, to write two WAL files and grow.
-const lowWater = 128 << 20
 
 func (b *Broker) metadataConfig() etcdstore.Config {
 	m := b.node.Metadata

@@ -63,6 +63,7 @@ type Storage struct {
 	ProducerIDExpiry        time.Duration
 	FlushSchedulerInterval  time.Duration
 	FullProduceValidation   bool // barnabas.produce.validation=full
+	ReserveBytes            int64
 	OfflineReportingTimeout time.Duration
 }
 
@@ -208,6 +209,7 @@ func (c *Config) storage(dirs []string) Storage {
 		ProducerIDExpiry:        c.Duration("producer.id.expiration.ms"),
 		FlushSchedulerInterval:  c.Duration("log.flush.scheduler.interval.ms"),
 		FullProduceValidation:   c.Text("barnabas.produce.validation") == "full",
+		ReserveBytes:            c.Int("barnabas.disk.reserve.bytes"),
 		OfflineReportingTimeout: c.Duration("log.dir.failure.timeout.ms"),
 	}
 }

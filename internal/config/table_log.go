@@ -94,6 +94,8 @@ var logKeys = []Key{
 		Doc: "Level of zstd, where the broker compresses."},
 	{Name: "barnabas.durable.acks", Type: Boolean, Default: value("true"), Mode: ClusterWide, State: Live,
 		Doc: "Whether a record counts as stored only once it is on disk. false gives Kafka's behaviour: in the page cache is enough."},
+	{Name: "barnabas.disk.reserve.bytes", Type: Long, Default: value("134217728"), Check: atLeast(0), Mode: ReadOnly, State: Live,
+		Doc: "Free space on the disk of a log directory below which produce is refused with KAFKA_STORAGE_ERROR; reads go on, and writing resumes by itself. The metadata store needs room for its own log: set it lower only where metadata.log.dir is on another disk."},
 	{Name: "barnabas.produce.validation", Type: String, Default: value("header"), Check: oneOf("header", "full"), Mode: ClusterWide, State: Live,
 		Doc: "How closely compressed batches are checked on arrival: header checks frame, sum and header; full opens each and checks every record, as Kafka does."},
 }
