@@ -156,3 +156,26 @@ func TestDefaultHost(t *testing.T) {
 		}
 	}
 }
+
+// The system tunes socket buffers unless somebody chose a size; a file as Apache
+// Kafka ships it repeats the default, and is no choice.
+func TestSocketBuffers(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                                   -1,
+		"socket.receive.buffer.bytes=102400": -1,
+		"socket.receive.buffer.bytes=-1":     -1,
+		"socket.receive.buffer.bytes=65536":  65536,
+	} {
+		c, _, err := Parse("test", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := c.Broker(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Network.ReceiveBufferBytes; got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
