@@ -50,7 +50,8 @@ func TestKillChurn(t *testing.T) {
 	short := createTopic(t, listen, "short", partitions, map[string]*string{
 		"internal.segment.bytes": kadm.StringPtr("100000"), "retention.ms": kadm.StringPtr("5"),
 	})
-	p, q := startPump(t, listen, stable), startPump(t, listen, short)
+	filler := [][]byte{make([]byte, 300)}
+	p, q := startPump(t, listen, stable, filler), startPump(t, listen, short, filler)
 	churning := startChurn(t, listen)
 	done := 0
 	kill := func() {

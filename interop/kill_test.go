@@ -3,11 +3,13 @@
 package interop
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,10 +19,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestKill kills the broker with SIGKILL at random instants in the middle of a
-// load by an idempotent producer with acks=all, starts it again, and demands
-// that no acknowledged record is missing, none is there twice, all are in
-// order and where the acknowledgement said.
+// TestKill kills the broker with SIGKILL at random instants while an idempotent
+// producer sends the data set's lines over and over with acks=all, starts it
+// again, and demands that no acknowledged record is missing, none is there
+// twice, all are in order, unchanged, and where the acknowledgement said.
 func TestKill(t *testing.T) {
 	needProcess(t)
 	kills := 5
@@ -41,7 +43,7 @@ func TestKill(t *testing.T) {
 	b := startBroker(t, dir)
 	listen := b.Addr
 	topic := createTopic(t, listen, "kill", partitions, map[string]*string{"segment.bytes": kadm.StringPtr("1048576")})
-	p := startPump(t, listen, topic)
+	p := startPump(t, listen, topic, pumpLines(t))
 	for i := range kills {
 		p.awaitProgress(t)
 		pause(time.Duration(rnd.IntN(400)) * time.Millisecond)
@@ -60,10 +62,22 @@ func TestKill(t *testing.T) {
 // the broker anywhere.
 func pause(d time.Duration) { <-time.After(d) }
 
-// pump produces numbered records to all partitions until told to stop.
+// pumpLines are the lines of the data set that fit well into the pump's batches.
+func pumpLines(t *testing.T) [][]byte {
+	data, err := os.ReadFile(makeLoad(t).input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.DeleteFunc(bytes.Split(data, []byte("\n")), func(l []byte) bool { return len(l) == 0 || len(l) > 16<<10 })
+	t.Logf("%d lines", len(lines))
+	return lines
+}
+
+// pump produces numbered lines to all partitions until told to stop.
 type pump struct {
 	cl     *kgo.Client
 	topic  string
+	lines  [][]byte
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -75,7 +89,7 @@ type pump struct {
 	more   chan struct{}                // closed and replaced at each acknowledgement
 }
 
-func startPump(t *testing.T, addr, topic string) *pump {
+func startPump(t *testing.T, addr, topic string, lines [][]byte) *pump {
 	cl, err := kgo.NewClient(
 		kgo.SeedBrokers(addr),
 		kgo.DefaultProduceTopic(topic),
@@ -90,7 +104,7 @@ func startPump(t *testing.T, addr, topic string) *pump {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &pump{cl: cl, topic: topic, cancel: cancel, done: make(chan struct{}), more: make(chan struct{})}
+	p := &pump{cl: cl, topic: topic, lines: lines, cancel: cancel, done: make(chan struct{}), more: make(chan struct{})}
 	for i := range p.acked {
 		p.acked[i] = map[uint64]int64{}
 	}
@@ -104,11 +118,10 @@ func startPump(t *testing.T, addr, topic string) *pump {
 
 func (p *pump) run(ctx context.Context) {
 	defer close(p.done)
-	body := make([]byte, 300)
 	for i := uint64(0); ctx.Err() == nil; i++ {
 		part := int32(i % partitions)
 		number := i / partitions
-		value := append(binary.BigEndian.AppendUint64(nil, number), body...)
+		value := append(binary.BigEndian.AppendUint64(nil, number), p.line(part, number)...)
 		p.mu.Lock()
 		p.sent[part] = number + 1
 		p.mu.Unlock()
@@ -117,6 +130,11 @@ func (p *pump) run(ctx context.Context) {
 			p.acknowledge(part, number, r.Offset, err)
 		})
 	}
+}
+
+// line is what a partition's record of that number holds.
+func (p *pump) line(part int32, number uint64) []byte {
+	return p.lines[(number*partitions+uint64(part))%uint64(len(p.lines))]
 }
 
 func (p *pump) acknowledge(part int32, number uint64, offset int64, err error) {
@@ -192,7 +210,7 @@ func (p *pump) check(t *testing.T, addr string) {
 		if !ok {
 			t.Fatalf("partition %d has no end", part)
 		}
-		total += checkPartition(t, addr, p.topic, part, end.Offset, p.acked[part], p.sent[part])
+		total += p.checkPartition(t, addr, part, end.Offset)
 	}
 	t.Logf("%d acknowledged, %d read, none missing, none twice", p.n, total)
 	if total < p.n {
@@ -200,8 +218,9 @@ func (p *pump) check(t *testing.T, addr string) {
 	}
 }
 
-func checkPartition(t *testing.T, addr, topic string, part int32, end int64, acked map[uint64]int64, sent uint64) int {
+func (p *pump) checkPartition(t *testing.T, addr string, part int32, end int64) int {
 	t.Helper()
+	topic, acked, sent := p.topic, p.acked[part], p.sent[part]
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {part: kgo.NewOffset().AtStart()}}))
 	if err != nil {
 		t.Fatal(err)
@@ -223,6 +242,9 @@ func checkPartition(t *testing.T, addr, topic string, part int32, end int64, ack
 			number := binary.BigEndian.Uint64(r.Value)
 			if old, ok := seen[number]; ok {
 				t.Errorf("partition %d: record %d is at offsets %d and %d", part, number, old, r.Offset)
+			}
+			if !bytes.Equal(r.Value[8:], p.line(part, number)) {
+				t.Errorf("partition %d: record %d at offset %d was changed", part, number, r.Offset)
 			}
 			if number != next {
 				t.Errorf("partition %d offset %d: record %d, want %d", part, r.Offset, number, next)
