@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,12 @@ func TestCancelledTxnIsMaybeAndApplies(t *testing.T) {
 	s := run(t, Config{Member: testMember(t)})
 	mustTxn(t, s, putTxn("a", "1"))
 	srv := s.member.Load().etcd.Server
+	// etcd's last proposal of its own: after it, what is committed is the test's.
+	for deadline := time.Now().Add(10 * time.Second); srv.ClusterVersion() == nil; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the cluster's version is not decided")
+		}
+	}
 	tx := srv.Backend().BatchTx()
 	tx.LockOutsideApply()
 	committed := srv.CommittedIndex()
