@@ -16,14 +16,13 @@ import (
 
 // Limits are the settings that handlers need.
 type Limits struct {
-	FetchMaxBytes       int           // fetch.max.bytes
-	SessionSlots        int           // max.incremental.fetch.session.cache.slots
-	AutoCreate          bool          // auto.create.topics.enable
-	DeleteTopics        bool          // delete.topic.enable
-	NumPartitions       int32         // num.partitions
-	ReplicationFactor   int16         // default.replication.factor
-	RequestTimeout      time.Duration // for what a client sent without a bound of its own
-	MaxTopicsPerRequest int
+	FetchMaxBytes     int           // fetch.max.bytes
+	SessionSlots      int           // max.incremental.fetch.session.cache.slots
+	AutoCreate        bool          // auto.create.topics.enable
+	DeleteTopics      bool          // delete.topic.enable
+	NumPartitions     int32         // num.partitions
+	ReplicationFactor int16         // default.replication.factor
+	RequestTimeout    time.Duration // for what a client sent without a bound of its own
 }
 
 // Partitions are the replicas that this broker hosts.

@@ -22,9 +22,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
 
-// maxPartitionsPerRequest is Apache Kafka's bound on what one request may make.
-const maxPartitionsPerRequest = 10_000
-
 // NewTopic is a wish for a topic, as a request has it: -1 partitions or
 // replicas stand for the defaults.
 type NewTopic struct {
@@ -71,7 +68,7 @@ func (a *API) createTopics(ctx context.Context, r *server.Request, req *kmsg.Cre
 		out.Topic, out.NumPartitions, out.ReplicationFactor = in.Topic, -1, -1
 		var err error
 		switch {
-		case partitions > maxPartitionsPerRequest:
+		case partitions > plan.MaxPartitions:
 			err = refusal(kerr.PolicyViolation, "Excessively large number of partitions per request.")
 		case times[in.Topic] > 1:
 			err = refusal(kerr.InvalidRequest, "Duplicate topic name.")
