@@ -10,6 +10,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/admin"
 	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/life"
 	"github.com/barnabas-mq/barnabas/internal/metastore/etcdstore"
 	"github.com/barnabas-mq/barnabas/internal/replica"
@@ -137,7 +138,7 @@ func (b *Broker) handlers(s settings) *api.API {
 }
 
 // dirFailed is told that a log directory went offline.
-func (b *Broker) dirFailed(_ storageDirID, err error, left int) {
+func (b *Broker) dirFailed(_ kafka.DirID, err error, left int) {
 	if left > 0 {
 		b.parts.control.dirsChanged()
 		return
@@ -149,8 +150,8 @@ func (b *Broker) dirFailed(_ storageDirID, err error, left int) {
 }
 
 // offlineDirs are the log directories that cannot be used until the next start.
-func (b *Broker) offlineDirs() []storageDirID {
-	var out []storageDirID
+func (b *Broker) offlineDirs() []kafka.DirID {
+	var out []kafka.DirID
 	for _, d := range b.parts.logs.Dirs() {
 		if d.Offline != nil {
 			out = append(out, d.ID)

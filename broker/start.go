@@ -14,8 +14,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
 
-type storageDirID = kafka.DirID
-
 // supportedFeatures are the feature levels of this binary. Features that are
 // not built yet are known at level 0 alone.
 func supportedFeatures() map[string][2]int16 {

@@ -52,9 +52,8 @@ func (p *fetchPartition) key() fetchKey { return fetchKey{p.topic, p.id, p.parti
 // session is one client's. Its partitions are in the order in which they are
 // read: those that returned data move to the end, so that none starves.
 type session struct {
-	id    int32
-	byID  bool
-	cache *sessionCache
+	id   int32
+	byID bool
 
 	mu    sync.Mutex
 	epoch int32 // that the next request must carry
@@ -276,7 +275,7 @@ func (s *session) rotate(items []*fetchItem) {
 // open makes a session of a full fetch, if there is room: 0 tells the client
 // that there is none and that it goes on without.
 func (c *sessionCache) open(u *sessionUse, items []*fetchItem) int32 {
-	s := &session{byID: u.byID, cache: c, epoch: 1, used: u.now, known: make(map[fetchKey]*fetchPartition, len(items))}
+	s := &session{byID: u.byID, epoch: 1, used: u.now, known: make(map[fetchKey]*fetchPartition, len(items))}
 	for _, it := range items {
 		p := it.fetchPartition
 		p.remember(it)

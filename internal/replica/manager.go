@@ -360,6 +360,3 @@ func (p *Partition) configure(r Rules) {
 	p.mu.Unlock()
 	woken.finish(p)
 }
-
-// String names the partition.
-func (p *Partition) String() string { return fmt.Sprintf("%s@%s", p.tp, p.self) }
