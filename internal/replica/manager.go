@@ -167,13 +167,13 @@ func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epo
 	}
 	before := m.unmade
 	m.unmade = make(map[kafka.TopicPartition]bool)
+	m.reconfigure(img, d) // first: a role is entered under the rules of its image
 	out := m.applyAll(ctx, img, work, epoch)
 	for tp := range m.unmade {
 		if !before[tp] {
 			m.log.Warn("partition does not serve yet, and is tried again until it does", "tp", tp)
 		}
 	}
-	m.reconfigure(img, d)
 	return out
 }
 
@@ -233,7 +233,7 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 		case kafka.DirUnassigned:
 			out = append(out, Assignment{c.state.ID(), p.log.Dir()})
 		case p.log.Dir():
-			if err := m.enter(img, p, c, epoch); err != nil {
+			if err := m.enter(p, c, epoch); err != nil {
 				m.log.Debug("role not taken", "tp", c.tp, "err", err)
 				m.unmade[c.tp] = true
 			}
@@ -287,13 +287,12 @@ func (m *Manager) replace(img *meta.Image, tp kafka.TopicPartition, old kafka.To
 	return m.logs.Stray(tp)
 }
 
-func (m *Manager) enter(img *meta.Image, p *Partition, c change, epoch int64) error {
-	_, rules := m.settings(img, c.tp.Topic)
+func (m *Manager) enter(p *Partition, c change, epoch int64) error {
 	s := c.state
 	t := term{
 		epoch:  s.LeaderEpoch,
 		leader: s.Leader == m.self && epoch != 0 && s.LeaderBrokerEpoch == epoch,
-		view:   isr.View{Replicas: len(s.Replicas), MinInSync: rules.MinInSync},
+		view:   isr.View{Replicas: len(s.Replicas), MinInSync: p.rules.Load().MinInSync},
 	}
 	for _, r := range s.ISR {
 		t.view.Committed = append(t.view.Committed, r.Node)
