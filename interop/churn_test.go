@@ -6,9 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,20 +21,7 @@ import (
 // same name, and kills that meet the start that the one before caused.
 func TestKillChurn(t *testing.T) {
 	needProcess(t)
-	kills := 6
-	if full() {
-		kills = 40
-	}
-	if s := os.Getenv("INTEROP_KILLS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("INTEROP_KILLS: %v", err)
-		}
-		kills = n
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	kills, rnd := killPlan(t, 6, 40)
 	dir := workDir(t)
 	settings := []string{
 		"log.retention.check.interval.ms=20", "log.flush.offset.checkpoint.interval.ms=40", "log.segment.delete.delay.ms=30",

@@ -25,20 +25,7 @@ import (
 // twice, all are in order, unchanged, and where the acknowledgement said.
 func TestKill(t *testing.T) {
 	needProcess(t)
-	kills := 5
-	if full() {
-		kills = 50
-	}
-	if s := os.Getenv("INTEROP_KILLS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatalf("INTEROP_KILLS: %v", err)
-		}
-		kills = n
-	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	kills, rnd := killPlan(t, 5, 50)
 	dir := workDir(t)
 	b := startBroker(t, dir)
 	listen := b.Addr
@@ -61,6 +48,26 @@ func TestKill(t *testing.T) {
 // pause waits for an instant that is random on purpose: the kill is to meet
 // the broker anywhere.
 func pause(d time.Duration) { <-time.After(d) }
+
+// killPlan is how often to kill, in the short and the full form or as
+// INTEROP_KILLS says, and the chance by which, from a seed that is logged.
+func killPlan(t *testing.T, short, long int) (kills int, rnd *rand.Rand) {
+	t.Helper()
+	kills = short
+	if full() {
+		kills = long
+	}
+	if s := os.Getenv("INTEROP_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("INTEROP_KILLS: %v", err)
+		}
+		kills = n
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return kills, rand.New(rand.NewPCG(seed, 1))
+}
 
 // pumpLines are the lines of the data set that fit well into the pump's batches.
 func pumpLines(t *testing.T) [][]byte {
