@@ -20,6 +20,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/life"
+	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -79,7 +80,7 @@ func New(o Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		cfg: cfg, node: node, log: log, startID: newID().String(),
+		cfg: cfg, node: node, log: log, startID: storage.NewUUID().String(),
 		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files,
 	}
 	if b.files == nil {

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/storage"
 )
 
 // wishes carries out what handlers ask of the metadata: api.Cluster.
@@ -43,7 +43,7 @@ func (w *wishes) CreateTopic(ctx context.Context, t api.NewTopic, validate bool)
 		if epoch == 0 && !validate {
 			return api.CreatedTopic{}, kerr.BrokerNotAvailable
 		}
-		wish := newTopic(t, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: newID()})
+		wish := newTopic(t, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: storage.NewUUID()})
 		m, err := plan.CreateTopic(img, wish)
 		if err != nil {
 			return api.CreatedTopic{}, err
@@ -75,26 +75,15 @@ func (w *wishes) CreateTopic(ctx context.Context, t api.NewTopic, validate bool)
 
 func newTopic(t api.NewTopic, by plan.Creator) plan.NewTopic {
 	wish := plan.NewTopic{
-		Name: t.Name, ID: newID(), Partitions: t.Partitions, Factor: t.ReplicationFactor, Configs: t.Config,
+		Name: t.Name, ID: storage.NewUUID(), Partitions: t.Partitions, Factor: t.ReplicationFactor, Configs: t.Config,
 		DefaultPartitions: t.DefaultPartitions, DefaultFactor: t.DefaultReplicationFactor, Creator: by,
 	}
 	for _, a := range t.Assignment {
 		wish.Manual = append(wish.Manual, plan.ManualAssignment{Partition: a.Partition, Replicas: a.Replicas})
 	}
-	start := newID()
+	start := storage.NewUUID()
 	wish.Start = binary.BigEndian.Uint64(start[:])
 	return wish
-}
-
-// newID draws an id that is neither zero nor another of the reserved ones.
-func newID() kafka.UUID {
-	for {
-		var id kafka.UUID
-		_, _ = rand.Read(id[:]) // crypto/rand does not fail
-		if id[0] != 0 && id.String()[0] != '-' {
-			return id // a leading dash would look like an option on a command line
-		}
-	}
 }
 
 // make carries a plan of new partitions out, and waits until they serve.

@@ -113,28 +113,22 @@ func (d *logDir) checkMeta() error {
 	return nil
 }
 
-// newUUID draws an id of version 4, as Apache Kafka's are: never one of the
+// NewUUID draws an id of version 4, as Apache Kafka's are: never one of the
 // reserved ones, and never one that looks like an option on a command line.
-func newUUID() (kafka.UUID, error) {
+func NewUUID() kafka.UUID {
 	for {
 		var id kafka.UUID
-		if _, err := rand.Read(id[:]); err != nil {
-			return id, err
-		}
+		_, _ = rand.Read(id[:]) // crypto/rand does not fail
 		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
 		if id.String()[0] != '-' {
-			return id, nil
+			return id
 		}
 	}
 }
 
 // writeFormat formats an empty directory.
 func (d *logDir) writeFormat() error {
-	id, err := newUUID()
-	if err != nil {
-		return err
-	}
-	d.id = id
+	d.id = NewUUID()
 	d.format = formatFile{Format: FormatVersion}
 	if err := d.saveFormat(); err != nil {
 		return err

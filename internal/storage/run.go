@@ -182,11 +182,7 @@ func (m *Manager) agreeOnCluster(fresh []bool) error {
 		}
 	}
 	if m.cfg.ClusterID == "" {
-		id, err := newUUID()
-		if err != nil {
-			return err
-		}
-		m.cfg.ClusterID = id.String()
+		m.cfg.ClusterID = NewUUID().String()
 	}
 	return nil
 }
