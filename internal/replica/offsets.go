@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -89,4 +90,26 @@ func (p *Partition) EpochEnd(current, asked kafka.LeaderEpoch) (kafka.LeaderEpoc
 	}
 	epoch, end := p.log.EpochEnd(asked)
 	return epoch, end, nil
+}
+
+// Lag is how far a reader at offset is behind: in records below the high
+// watermark, and the time since the oldest of them was produced; 0 for both at
+// the high watermark.
+func (p *Partition) Lag(now time.Time, offset int64) (records int64, age time.Duration, err error) {
+	if err := p.role.Load().err(); err != nil {
+		return 0, 0, err
+	}
+	hw := p.hw.Load()
+	from := max(offset, p.log.Start())
+	if from >= hw {
+		return 0, 0, nil
+	}
+	ts, err := p.log.BatchTime(from)
+	if err != nil {
+		return hw - from, 0, fmt.Errorf("lag in %s at %d: %w", p.tp, from, err)
+	}
+	if ts < 0 {
+		return hw - from, 0, nil // records without timestamps
+	}
+	return hw - from, max(now.Sub(time.UnixMilli(ts)), 0), nil
 }

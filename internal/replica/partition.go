@@ -256,6 +256,23 @@ func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (Appen
 	return res, woken, nil
 }
 
+// Admit says why an append with acks=all would be refused now, or nil:
+// coordinators ask before they decide anything (safety 24).
+func (p *Partition) Admit() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.role.Load().err(); err != nil {
+		return err
+	}
+	if !p.view.Enough() {
+		return fmt.Errorf("%w: %d in sync, %d required", kerr.NotEnoughReplicas, len(p.view.Committed), p.view.EffectiveMin())
+	}
+	return p.log.Writable()
+}
+
+// Bounds are the log's start and end.
+func (p *Partition) Bounds() (start, end int64) { return p.log.Start(), p.log.End() }
+
 // AwaitCommitted waits until the high watermark of the term epoch reaches
 // offset: the last appended one + 1. Errors: NOT_LEADER_OR_FOLLOWER when the
 // term ended first, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR, and

@@ -196,6 +196,14 @@ func (l *Log) noteEpochs(buf []byte) {
 	}
 }
 
+// Writable says why nothing can be appended now, or nil: the directory is
+// offline or almost full, or the log is being truncated.
+func (l *Log) Writable() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writable()
+}
+
 // writable says why nothing can be appended, or nil. l.mu is held.
 func (l *Log) writable() error {
 	if err := l.failed(); err != nil {

@@ -109,6 +109,37 @@ func (l *Log) readFailed(err error) error {
 // AbortedTxn for read_committed fetches.
 type AbortedTxn struct{ ProducerID, FirstOffset int64 }
 
+// BatchTime is the timestamp of the first record of the batch that holds
+// offset, or of the first batch behind it; -1 when there is none. It reads an
+// index entry and headers, no records.
+func (l *Log) BatchTime(offset int64) (tsMs int64, err error) {
+	for {
+		segs := l.segs.Load()
+		ts, err := batchTime(*segs, offset)
+		if err == nil || !errors.Is(err, segment.ErrGone) || segs == l.segs.Load() {
+			return ts, l.readFailed(err)
+		}
+	}
+}
+
+func batchTime(segs []*segment.Segment, offset int64) (tsMs int64, err error) {
+	for i := find(segs, offset); i < len(segs); i++ {
+		pos, err := segs[i].Find(offset)
+		if err != nil {
+			return -1, err
+		}
+		found := false
+		err = segs[i].Walk(pos, func(b batch.Batch, _, _ int64) bool {
+			tsMs, found = b.BaseTimestamp(), true
+			return false
+		})
+		if err != nil || found {
+			return tsMs, err
+		}
+	}
+	return -1, nil
+}
+
 // Aborted returns the aborted transactions that overlap [from, to).
 func (l *Log) Aborted(from, to int64) []AbortedTxn {
 	segs := *l.segs.Load()
