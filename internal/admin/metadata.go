@@ -214,7 +214,11 @@ func configNode(img *meta.Image, p []string) (any, bool) {
 	}
 	switch {
 	case len(p) == 0:
-		return children{[]string{"brokers", "topics"}}, true
+		return children{[]string{"brokers", "groups", "topics"}}, true
+	case p[0] == "groups" && len(p) == 1:
+		return children{slices.Collect(img.ConfiguredGroups())}, true
+	case p[0] == "groups" && len(p) == 2:
+		return shown(img.GroupConfig(p[1])), true
 	case p[0] == "topics" && len(p) == 2:
 		_, ok := img.Topic(p[1])
 		return shown(img.TopicConfig(p[1])), ok
@@ -233,7 +237,7 @@ func configNode(img *meta.Image, p []string) (any, bool) {
 // secret tells whether a key's value must not be shown: keys that the table
 // does not know are not shown either.
 func secret(key string) bool {
-	for _, scope := range []config.Scope{config.BrokerScope, config.TopicScope} {
+	for _, scope := range []config.Scope{config.BrokerScope, config.TopicScope, config.GroupScope} {
 		if k, ok := config.Lookup(scope, key); ok {
 			return k.Sensitive()
 		}

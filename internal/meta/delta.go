@@ -23,6 +23,7 @@ type Delta struct {
 	BrokersChanged         []BrokerChange // the same registration, rewritten
 
 	TopicConfigs  []string       // whose overrides differ
+	GroupConfigs  []string       // whose overrides differ
 	BrokerConfigs []kafka.NodeID // whose overrides differ
 	ClusterConfig bool
 
@@ -48,7 +49,7 @@ type BrokerChange struct{ Old, New *Broker }
 func (d *Delta) Empty() bool {
 	return len(d.Created) == 0 && len(d.Deleted) == 0 && len(d.Partitions) == 0 &&
 		len(d.BrokersUp) == 0 && len(d.BrokersDown) == 0 && len(d.BrokersChanged) == 0 &&
-		len(d.TopicConfigs) == 0 && len(d.BrokerConfigs) == 0 &&
+		len(d.TopicConfigs) == 0 && len(d.GroupConfigs) == 0 && len(d.BrokerConfigs) == 0 &&
 		!d.ClusterConfig && !d.Controller && !d.Features && len(d.Errors) == 0
 }
 
@@ -61,6 +62,11 @@ func Diff(old, now *Image) Delta {
 	merge(old.topicConfigs, now.topicConfigs, func(name string, was, is Config) {
 		if was.ModRev != is.ModRev {
 			d.TopicConfigs = append(d.TopicConfigs, name)
+		}
+	})
+	merge(old.groupConfigs, now.groupConfigs, func(id string, was, is Config) {
+		if was.ModRev != is.ModRev {
+			d.GroupConfigs = append(d.GroupConfigs, id)
 		}
 	})
 	merge(old.brokerConfigs, now.brokerConfigs, func(n kafka.NodeID, was, is Config) {
@@ -89,6 +95,11 @@ func (dr *draft) delta(old *Image) Delta {
 	for _, name := range slices.Sorted(maps.Keys(dr.configs)) {
 		if old.TopicOverrides(name).ModRev != now.TopicOverrides(name).ModRev {
 			d.TopicConfigs = append(d.TopicConfigs, name)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(dr.groups)) {
+		if old.GroupOverrides(id).ModRev != now.GroupOverrides(id).ModRev {
+			d.GroupConfigs = append(d.GroupConfigs, id)
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(dr.nodeConfig)) {

@@ -39,7 +39,7 @@ func FromListing(clusterID string, kvs []kv.KV, rev int64) (img *Image, errs []e
 		topics: bulk[string, *Topic](), byID: bulk[kafka.TopicID, *Topic](),
 		records: bulk[string, *record](), named: bulk[kafka.TopicID, string](),
 		states:       bulk[PartitionID, *Partition](),
-		topicConfigs: bulk[string, Config](), brokerConfigs: bulk[kafka.NodeID, Config](),
+		topicConfigs: bulk[string, Config](), groupConfigs: bulk[string, Config](), brokerConfigs: bulk[kafka.NodeID, Config](),
 		pending: bulk[kafka.TopicID, *Pending](), tombstones: bulk[kafka.TopicID, *Tombstone](),
 	})
 	d.bulk = true
@@ -63,7 +63,8 @@ type draft struct {
 	names      map[string]struct{}                  // the key was touched
 	parts      map[kafka.TopicID]map[int32]struct{} // states touched
 	brokers    map[kafka.NodeID]struct{}
-	configs    map[string]struct{}
+	configs    map[string]struct{} // of topics
+	groups     map[string]struct{} // whose configuration was touched
 	nodeConfig map[kafka.NodeID]struct{}
 	index      map[kafka.NodeID]*sorted[PartitionID, struct{}]
 	ownBrokers bool // img.brokers is a copy already
@@ -74,7 +75,7 @@ func newDraft(from Image) *draft {
 		img: from, keys: from.Keys(),
 		topics: map[kafka.TopicID]struct{}{}, names: map[string]struct{}{},
 		parts:   map[kafka.TopicID]map[int32]struct{}{},
-		brokers: map[kafka.NodeID]struct{}{}, configs: map[string]struct{}{},
+		brokers: map[kafka.NodeID]struct{}{}, configs: map[string]struct{}{}, groups: map[string]struct{}{},
 		nodeConfig: map[kafka.NodeID]struct{}{},
 		index:      map[kafka.NodeID]*sorted[PartitionID, struct{}]{},
 	}
@@ -104,6 +105,9 @@ func (d *draft) put(e kv.KV) {
 	case kindTopicConfig:
 		d.configs[k.name] = struct{}{}
 		err = store(&d.img.topicConfigs, k.name, e, decodeConfig)
+	case kindGroupConfig:
+		d.groups[k.name] = struct{}{}
+		err = store(&d.img.groupConfigs, k.name, e, decodeConfig)
 	case kindBrokerConfig:
 		d.nodeConfig[k.node] = struct{}{}
 		err = store(&d.img.brokerConfigs, k.node, e, decodeConfig)
@@ -241,6 +245,9 @@ func (d *draft) remove(key string, rev int64) {
 	case kindTopicConfig:
 		d.configs[k.name] = struct{}{}
 		d.img.topicConfigs.delete(k.name)
+	case kindGroupConfig:
+		d.groups[k.name] = struct{}{}
+		d.img.groupConfigs.delete(k.name)
 	case kindBrokerConfig:
 		d.nodeConfig[k.node] = struct{}{}
 		d.img.brokerConfigs.delete(k.node)
@@ -285,6 +292,7 @@ func (d *draft) finish() {
 	d.img.named.seal()
 	d.img.states.seal()
 	d.img.topicConfigs.seal()
+	d.img.groupConfigs.seal()
 	d.img.brokerConfigs.seal()
 	d.img.pending.seal()
 	d.img.tombstones.seal()

@@ -33,6 +33,7 @@ type Image struct {
 	tombstones sorted[kafka.TopicID, *Tombstone]
 
 	topicConfigs  sorted[string, Config]
+	groupConfigs  sorted[string, Config]
 	brokerConfigs sorted[kafka.NodeID, Config]
 	clusterConfig Config
 
@@ -157,6 +158,26 @@ func (i *Image) TopicConfig(name string) map[string]string { return i.TopicOverr
 func (i *Image) TopicOverrides(name string) Config {
 	c, _ := i.topicConfigs.get(name)
 	return c
+}
+
+// GroupConfig is the explicit overrides of a group, which need not exist.
+func (i *Image) GroupConfig(id string) map[string]string { return i.GroupOverrides(id).Entries }
+
+// GroupOverrides is GroupConfig with its revision.
+func (i *Image) GroupOverrides(id string) Config {
+	c, _ := i.groupConfigs.get(id)
+	return c
+}
+
+// ConfiguredGroups are the groups with overrides, by id.
+func (i *Image) ConfiguredGroups() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for id := range i.groupConfigs.all() {
+			if !yield(id) {
+				return
+			}
+		}
+	}
 }
 
 // BrokerConfig is the dynamic overrides of one broker.

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,10 @@ func (k Keys) TopicConfig(name string) string { return k.prefix + "/config/topic
 // BrokerConfig holds a broker's dynamic overrides.
 func (k Keys) BrokerConfig(n kafka.NodeID) string { return k.prefix + "/config/brokers/" + n.String() }
 
+// GroupConfig holds the overrides of a consumer group, whose id may have any
+// character: it is escaped as a segment of a path.
+func (k Keys) GroupConfig(id string) string { return k.prefix + "/config/groups/" + url.PathEscape(id) }
+
 // ClusterConfig holds the dynamic overrides of all brokers.
 func (k Keys) ClusterConfig() string { return k.prefix + "/config/brokers/default" }
 
@@ -86,6 +91,7 @@ const (
 	kindPending
 	kindDeleted
 	kindTopicConfig
+	kindGroupConfig
 	kindBrokerConfig
 	kindClusterConfig
 	kindProducerIDs
@@ -134,6 +140,13 @@ func (k Keys) parse(key string) parsed {
 			return parsed{kind: kindBad}
 		}
 		return parsed{kind: kindTopicConfig, name: s}
+	}
+	if s, ok := strings.CutPrefix(rest, "config/groups/"); ok {
+		id, err := url.PathUnescape(s)
+		if err != nil || url.PathEscape(id) != s {
+			return parsed{kind: kindBad}
+		}
+		return parsed{kind: kindGroupConfig, name: id}
 	}
 	if s, ok := strings.CutPrefix(rest, "pending/"); ok {
 		return parseID(kindPending, s)

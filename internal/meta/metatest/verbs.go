@@ -323,6 +323,13 @@ func configure(_ *testing.T, w *World, d *datadriven.TestData) string {
 		}
 		return w.done(w.Do(t))
 	}
+	if group := a.Str("group", ""); group != "" {
+		t, ok := plan.ConfigureGroup(w.Img, group, c)
+		if !ok {
+			return "no change"
+		}
+		return w.done(w.Do(t))
+	}
 	t, ok := plan.ConfigureBroker(w.Img, kafka.NodeID(a.Int("broker", -1)), c)
 	if !ok {
 		return "no change"

@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cockroachdb/datadriven"
+
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/meta/kv"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 )
 
 // ClusterID of every world.
@@ -181,6 +184,9 @@ func Describe(img *meta.Image) string {
 	for t := range img.Tombstones() {
 		line("deleted %s %s at %d ms", t.Topic, t.Name, t.DeletedAtMs)
 	}
+	for id := range img.ConfiguredGroups() {
+		line("config of group %s %s", id, config(img.GroupConfig(id)))
+	}
 	if c := config(img.ClusterConfig()); c != "" {
 		line("config of all %s", c)
 	}
@@ -278,6 +284,9 @@ func DescribeDelta(d meta.Delta) string {
 	for _, c := range d.TopicConfigs {
 		line("config of topic %s", c)
 	}
+	for _, c := range d.GroupConfigs {
+		line("config of group %s", c)
+	}
 	for _, c := range d.BrokerConfigs {
 		line("config of broker %d", c)
 	}
@@ -324,4 +333,50 @@ func Txn(t kv.Txn) string {
 		}
 	}
 	return b.String()
+}
+
+// Register adds a broker with one directory, or brings it back.
+func (w *World) Register(id kafka.NodeID, rack string) {
+	err := w.RegisterBroker(&meta.Broker{
+		ID: id, StartID: fmt.Sprintf("s%d", w.Store.Rev), Rack: rack, Dirs: dirsOf([]string{"d" + id.String()}),
+		Listeners: []meta.Listener{{Name: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "host", Port: int32(9000 + id)}},
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
+// CreateTopic makes a topic on the brokers that are there.
+func (w *World) CreateTopic(name string, partitions int32) error {
+	r := plan.NewTopic{
+		Name: name, ID: w.NextID(), Partitions: partitions, Factor: 1, DefaultPartitions: 1, DefaultFactor: 1,
+		Creator: w.creator(Words{D: &datadriven.TestData{}}),
+	}
+	m, err := plan.CreateTopic(w.Img, r)
+	if err != nil {
+		return err
+	}
+	return w.Make(m, m.Steps())
+}
+
+// AddPartitions raises the number of a topic's partitions to count.
+func (w *World) AddPartitions(name string, count int32) error {
+	m, err := plan.AddPartitions(w.Img, plan.MorePartitions{Topic: name, Count: count, Creator: w.creator(Words{D: &datadriven.TestData{}})})
+	if err != nil {
+		return err
+	}
+	return w.Make(m, m.Steps())
+}
+
+// DeleteTopic deletes a topic by name.
+func (w *World) DeleteTopic(name string) error {
+	t, ok := w.Img.Topic(name)
+	if !ok {
+		return fmt.Errorf("no topic %s", name)
+	}
+	txn, err := plan.DeleteTopic(w.Img, t.ID, 1000)
+	if err == nil {
+		w.Do(txn)
+	}
+	return err
 }

@@ -90,6 +90,12 @@ func ConfigureBroker(img *meta.Image, node kafka.NodeID, c ConfigChange) (txn kv
 	return configure(img.Keys().BrokerConfig(node), img.BrokerOverrides(node), c)
 }
 
+// ConfigureGroup plans other overrides of a group, which need not exist; ok is
+// false when they are that already.
+func ConfigureGroup(img *meta.Image, group string, c ConfigChange) (txn kv.Txn, ok bool) {
+	return configure(img.Keys().GroupConfig(group), img.GroupOverrides(group), c)
+}
+
 func configure(key string, was meta.Config, c ConfigChange, also ...kv.Cmp) (kv.Txn, bool) {
 	next := c.on(was.Entries)
 	if maps.Equal(next, was.Entries) {
