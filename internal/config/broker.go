@@ -242,6 +242,12 @@ func (c *Config) crossCheck() []error {
 			errs = append(errs, fmt.Errorf("%s: %d is above %s, which is %d", pair.low, low, pair.high, high))
 		}
 	}
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		session, heartbeat := "group."+kind+".session.timeout.ms", "group."+kind+".heartbeat.interval.ms"
+		if c.Int(heartbeat) >= c.Int(session) {
+			errs = append(errs, fmt.Errorf("%s: %d is not below %s, which is %d", heartbeat, c.Int(heartbeat), session, c.Int(session)))
+		}
+	}
 	for _, key := range []string{"num.partitions", "default.replication.factor"} {
 		if c.Int(key) < 1 {
 			errs = append(errs, fmt.Errorf("%s: %d; at least 1 is needed", key, c.Int(key)))
@@ -254,17 +260,35 @@ func (c *Config) crossCheck() []error {
 var ordered = []struct{ low, high string }{
 	{"group.min.session.timeout.ms", "group.max.session.timeout.ms"},
 	{"group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"},
+	{"group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"},
+	{"group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"},
 	{"group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"},
+	{"group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"},
+	{"group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"},
 	{"group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"},
+	{"group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"},
+	{"group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"},
 	{"group.share.min.session.timeout.ms", "group.share.max.session.timeout.ms"},
+	{"group.share.min.session.timeout.ms", "group.share.session.timeout.ms"},
+	{"group.share.session.timeout.ms", "group.share.max.session.timeout.ms"},
 	{"group.share.min.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"},
+	{"group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"},
+	{"group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"},
 	{"group.share.min.assignment.interval.ms", "group.share.max.assignment.interval.ms"},
+	{"group.share.min.assignment.interval.ms", "group.share.assignment.interval.ms"},
+	{"group.share.assignment.interval.ms", "group.share.max.assignment.interval.ms"},
 	{"group.share.min.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"},
 	{"group.share.min.delivery.count.limit", "group.share.max.delivery.count.limit"},
 	{"group.share.min.partition.max.record.locks", "group.share.max.partition.max.record.locks"},
 	{"group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"},
+	{"group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"},
+	{"group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"},
 	{"group.streams.min.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"},
+	{"group.streams.min.heartbeat.interval.ms", "group.streams.heartbeat.interval.ms"},
+	{"group.streams.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"},
 	{"group.streams.min.assignment.interval.ms", "group.streams.max.assignment.interval.ms"},
+	{"group.streams.min.assignment.interval.ms", "group.streams.assignment.interval.ms"},
+	{"group.streams.assignment.interval.ms", "group.streams.max.assignment.interval.ms"},
 	{"group.streams.num.standby.replicas", "group.streams.max.standby.replicas"},
 	{"log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"},
 	{"replica.fetch.wait.max.ms", "replica.lag.time.max.ms"},

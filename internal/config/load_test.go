@@ -112,6 +112,14 @@ func TestBadValues(t *testing.T) {
 		{"log.retention.hours=0", "-1 for no limit"},
 		{"group.min.session.timeout.ms=2000000", "group.min.session.timeout.ms: 2000000 is above group.max.session.timeout.ms, which is 1800000"},
 		{"default.replication.factor=0", "at least 1"},
+		{"group.coordinator.rebalance.protocols=consumer", "classic must be there"},
+		{"group.coordinator.rebalance.protocols=classic,other", "out of: consumer, classic"},
+		{"group.consumer.assignors=com.example.Assignor", "out of: uniform, range"},
+		{"group.consumer.assignors=range,range", "each once"},
+		{"group.consumer.assignors=", "at least one"},
+		{"group.consumer.regex.refresh.interval.ms=9999", "at least 10000"},
+		{"group.consumer.session.timeout.ms=61000", "group.consumer.session.timeout.ms: 61000 is above group.consumer.max.session.timeout.ms, which is 60000"},
+		{"group.consumer.heartbeat.interval.ms=4000", "group.consumer.min.heartbeat.interval.ms: 5000 is above group.consumer.heartbeat.interval.ms, which is 4000"},
 		{"nothing", "key=value is expected"},
 		{"=1", "key=value is expected"},
 	} {
@@ -126,6 +134,10 @@ func TestBadValues(t *testing.T) {
 	}
 	_, _, err = Load(Options{Set: []string{"broker.id=2", "node.id=3"}})
 	if err == nil || !strings.Contains(err.Error(), "broker.id: 2 is not node.id, which is 3") {
+		t.Errorf("%v", err)
+	}
+	_, _, err = Load(Options{Set: []string{"group.consumer.max.heartbeat.interval.ms=50000", "group.consumer.heartbeat.interval.ms=45000"}})
+	if err == nil || !strings.Contains(err.Error(), "group.consumer.heartbeat.interval.ms: 45000 is not below group.consumer.session.timeout.ms, which is 45000") {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := Load(Options{File: filepath.Join(t.TempDir(), "none")}); err == nil {

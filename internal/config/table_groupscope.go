@@ -2,12 +2,12 @@ package config
 
 // Groups.
 var groupScopeKeys = []Key{
-	{Name: "consumer.session.timeout.ms", Type: Int, Default: value("45000"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"group.consumer.session.timeout.ms"}, State: Planned,
-		Doc: "How long a member may be silent."},
-	{Name: "consumer.heartbeat.interval.ms", Type: Int, Default: value("5000"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"group.consumer.heartbeat.interval.ms"}, State: Planned,
-		Doc: "How often members are told to report."},
-	{Name: "consumer.assignment.interval.ms", Type: Int, Default: value("1000"), Check: atLeast(0), Mode: ClusterWide, Synonyms: []string{"group.consumer.assignment.interval.ms"}, State: Planned,
-		Doc: "Time between two assignments at least."},
+	{Name: "consumer.session.timeout.ms", Type: Int, Default: value("45000"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"group.consumer.session.timeout.ms"}, State: Live,
+		Doc: "How long a member of the consumer group (KIP-848) may be silent before it is removed."},
+	{Name: "consumer.heartbeat.interval.ms", Type: Int, Default: value("5000"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"group.consumer.heartbeat.interval.ms"}, State: Live,
+		Doc: "How often members of the consumer group are told to report."},
+	{Name: "consumer.assignment.interval.ms", Type: Int, Default: value("1000"), Check: atLeast(0), Mode: ClusterWide, Synonyms: []string{"group.consumer.assignment.interval.ms"}, State: Live,
+		Doc: "Time between two assignments of the consumer group at least."},
 	{Name: "share.session.timeout.ms", Type: Int, Default: value("45000"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"group.share.session.timeout.ms"}, State: Planned,
 		Doc: "How long a member of the share group may be silent."},
 	{Name: "share.heartbeat.interval.ms", Type: Int, Default: value("5000"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"group.share.heartbeat.interval.ms"}, State: Planned,

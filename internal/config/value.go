@@ -176,6 +176,41 @@ func oneOf(words ...string) Check {
 	}}
 }
 
+// protocols of groups: one cannot do without classic.
+var protocols = func() Check {
+	c := oneOf("consumer", "classic", "share", "streams")
+	c.Allowed += "; classic must be there"
+	known := c.refuse
+	c.refuse = func(v any) string {
+		if why := known(v); why != "" {
+			return why
+		}
+		if !slices.Contains(texts(v), "classic") {
+			return "Disabling the 'classic' protocol is not supported."
+		}
+		return ""
+	}
+	return c
+}()
+
+// assignors of consumer groups: at least one, each once.
+var assignors = func() Check {
+	c := oneOf("uniform", "range")
+	c.Allowed += "; at least one, each once"
+	known := c.refuse
+	c.refuse = func(v any) string {
+		list := texts(v)
+		switch {
+		case len(list) == 0:
+			return "At least one is needed"
+		case len(slices.Compact(slices.Sorted(slices.Values(list)))) < len(list):
+			return "Each may stand once"
+		}
+		return known(v)
+	}
+	return c
+}()
+
 func oneOfFold(words ...string) Check {
 	all := strings.Join(words, ", ")
 	return Check{"out of: " + all + " (in any case)", func(v any) string {

@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// OpKind is what an alteration does to one key (KIP-339), by its code.
+type OpKind int8
+
+// The kinds.
+const (
+	SetOp OpKind = iota
+	DeleteOp
+	AppendOp   // to a list
+	SubtractOp // from a list
+)
+
+// Op alters one key; Value is nil where the protocol carried null.
+type Op struct {
+	Name  string
+	Kind  OpKind
+	Value *string
+}
+
+// Alter gives the overrides that a topic or a group has after ops, which name
+// each key once. Errors are *Invalid (INVALID_CONFIG), for unknown keys, values
+// that do not fit, and lists that are none; was is not changed.
+func (c *Config) Alter(scope Scope, was map[string]string, ops []Op) (map[string]string, error) {
+	next := maps.Clone(was)
+	if next == nil {
+		next = map[string]string{}
+	}
+	for _, op := range ops {
+		k, known := index[scope][op.Name]
+		if op.Kind == DeleteOp {
+			delete(next, op.Name) // also a key that this version does not know: it can only be taken away
+			continue
+		}
+		if !known {
+			return nil, &Invalid{fmt.Sprintf("Unknown %s config name: %s", scope, op.Name)}
+		}
+		if op.Kind == SetOp {
+			next[op.Name] = *op.Value
+			continue
+		}
+		if k.Type != List {
+			return nil, &Invalid{fmt.Sprintf("Can't %s to key %s because its type is not LIST.",
+				map[OpKind]string{AppendOp: "APPEND", SubtractOp: "SUBTRACT"}[op.Kind], op.Name)}
+		}
+		next[op.Name] = c.alterList(k, next, op)
+	}
+	return next, c.validate(scope, next)
+}
+
+// alterList adds to the list that counts now, or takes away from it.
+func (c *Config) alterList(k *Key, overrides map[string]string, op Op) string {
+	var have []string
+	for _, e := range c.describe(k.Scope, overrides, []string{k.Name}) {
+		if e.Value != nil && *e.Value != "" {
+			have = strings.Split(*e.Value, ",")
+		}
+	}
+	for _, part := range strings.Split(*op.Value, ",") {
+		part = strings.TrimSpace(part)
+		at := slices.Index(have, part)
+		switch {
+		case op.Kind == AppendOp && at < 0:
+			have = append(have, part)
+		case op.Kind == SubtractOp && at >= 0:
+			have = slices.Delete(have, at, at+1)
+		}
+	}
+	return strings.Join(have, ",")
+}
+
+func (c *Config) describe(scope Scope, overrides map[string]string, names []string) []Entry {
+	if scope == GroupScope {
+		return c.DescribeGroup(overrides, names)
+	}
+	return c.DescribeTopic(overrides, names)
+}
+
+func (c *Config) validate(scope Scope, overrides map[string]string) error {
+	if scope == GroupScope {
+		return c.ValidateGroup(overrides)
+	}
+	nullable := make(map[string]*string, len(overrides))
+	for k, v := range overrides {
+		nullable[k] = &v
+	}
+	return c.ValidateTopic(nullable)
+}
+
+// ValidateGroup checks a group's overrides before they are stored: each value,
+// the broker's bounds for it (a stored one that falls out of them later is
+// clamped), and that a session outlasts its heartbeats.
+func (c *Config) ValidateGroup(overrides map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		k, ok := index[GroupScope][name]
+		if !ok {
+			return &Invalid{"Unknown group config name: " + name}
+		}
+		v, err := k.parse(overrides[name])
+		if err != nil {
+			return err
+		}
+		if n, number := v.(int64); number {
+			if err := c.groupBounds(name, n); err != nil {
+				return err
+			}
+		}
+	}
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		session, heartbeat := c.groupInt(overrides, kind+".session.timeout.ms"), c.groupInt(overrides, kind+".heartbeat.interval.ms")
+		if session <= heartbeat {
+			return &Invalid{fmt.Sprintf("%s.session.timeout.ms must be greater than %s.heartbeat.interval.ms", kind, kind)}
+		}
+	}
+	return nil
+}
+
+// groupBounds holds a group's number against what the broker's keys allow.
+func (c *Config) groupBounds(name string, n int64) error {
+	kind, rest, _ := strings.Cut(name, ".")
+	_, bottom := lookupBroker("group." + kind + ".min." + rest)
+	_, top := lookupBroker("group." + kind + ".max." + rest)
+	least, most := c.Int("group."+kind+".min."+rest), c.Int("group."+kind+".max."+rest)
+	switch {
+	case bottom && top && (n < least || n > most):
+		return &Invalid{fmt.Sprintf("%s must be in the range %d to %d inclusive.", name, least, most)}
+	case top && n > most:
+		return &Invalid{fmt.Sprintf("%s must be less than or equal to %d", name, most)}
+	}
+	return nil
+}
+
+// groupInt is the value that counts for a group's numeric key.
+func (c *Config) groupInt(overrides map[string]string, name string) int64 {
+	if k, ok := index[GroupScope][name]; ok {
+		if v, err := k.parse(overrides[name]); err == nil {
+			if n, ok := v.(int64); ok {
+				return n
+			}
+		}
+	}
+	return c.Int("group." + name)
+}
