@@ -27,6 +27,9 @@ type imageKeeper struct {
 	replicas *replica.Manager
 	log      *slog.Logger
 
+	// published is told of every image once it is published, in order; set before the first.
+	published func(img *meta.Image, d *meta.Delta, resync bool)
+
 	image atomic.Pointer[meta.Image]
 	revs  await.Offsets // of the published image
 	turn  chan struct{} // held by the one goroutine that may change partitions
@@ -150,6 +153,9 @@ func (k *imageKeeper) publish(img *meta.Image, d meta.Delta, resync bool, unname
 	k.changed = make(chan struct{})
 	k.mu.Unlock()
 	k.revs.Advance(img.Revision()).Run()
+	if k.published != nil {
+		k.published(img, &d, resync)
+	}
 }
 
 // take hands out what was published since the last call, and the channel that

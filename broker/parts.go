@@ -25,6 +25,8 @@ type parts struct {
 	replicas *replica.Manager
 	keeper   *imageKeeper
 	control  *control
+	cluster  *wishes
+	groups   *groups
 	server   *server.Server
 
 	adminAddr atomic.Pointer[net.Addr]
@@ -52,6 +54,10 @@ func (b *Broker) build() error {
 	if b.cfg.Bool("auto.leader.rebalance.enable") {
 		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
 	}
+	p.cluster = newWishes(p.keeper, p.store, p.replicas, b.log.With("part", "metadata"))
+	p.groups = newGroups(b.cfg.Groups(), p.keeper, p.cluster, p.replicas, b.log.With("part", "groups"), b.reg)
+	p.keeper.published = p.groups.follow
+	b.reg.MustRegister(p.groups.Collector())
 	p.server = server.New(b.serverConfig(), b.handlers(s).Table())
 	return nil
 }
@@ -69,7 +75,7 @@ func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
 		CheckpointInterval: n.RecoveryPointInterval,
 		RetentionInterval:  n.RetentionInterval,
 		LowWaterBytes:      n.ReserveBytes,
-		Defaults:           storageConfig(s.cfg.Topic(nil)),
+		Defaults:           storageConfig(s.Topic(nil)),
 		NodeID:             b.node.NodeID,
 		ProducerExpiration: n.ProducerIDExpiry,
 		DirFailed:          b.dirFailed,
@@ -120,7 +126,8 @@ func (b *Broker) handlers(s settings) *api.API {
 		Self:       b.node.NodeID,
 		Image:      p.keeper.Image,
 		Partitions: p.replicas,
-		Cluster:    newWishes(p.keeper, p.store, p.replicas, b.log.With("part", "metadata")),
+		Cluster:    p.cluster,
+		Groups:     p.groups,
 		Settings:   s,
 		Limits: api.Limits{
 			FetchMaxBytes:     int(b.node.Network.FetchMaxBytes),
@@ -168,6 +175,7 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "log directory", Start: b.claim, Run: b.watchDirs},
 		{Name: "metadata store", Run: p.store.Run},
 		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
+		{Name: "group coordinator", Run: p.groups.run.Run},
 		{Name: "metadata", Start: b.beginMetadata, Run: b.follow},
 		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
 		{Name: "registration", Start: b.register},

@@ -13,13 +13,19 @@ import (
 )
 
 // settings turns configuration into what the floors below take.
-type settings struct{ cfg *config.Config }
+type settings struct{ *config.Config }
 
 // forPartition resolves what a topic's partitions go by.
 func (s settings) forPartition(img *meta.Image, topic string) (storage.Config, replica.Rules) {
-	t := s.cfg.Topic(img.TopicConfig(topic))
+	t := s.Topic(img.TopicConfig(topic))
+	rules := batchRules(t, s.Text("barnabas.produce.validation") == "full")
+	if api.IsInternal(topic) {
+		// A small max.message.bytes is meant for clients; what coordinators write
+		// is bounded by them, and must not fail after it was decided.
+		rules.MaxMessageBytes = max(rules.MaxMessageBytes, 2*maxRecordBytes)
+	}
 	return storageConfig(t), replica.Rules{
-		Batch:     batchRules(t, s.cfg.Text("barnabas.produce.validation") == "full"),
+		Batch:     rules,
 		MinInSync: t.MinInsync,
 		Durable:   t.Durable,
 		Internal:  api.IsInternal(topic),
@@ -85,12 +91,12 @@ func encoding(t config.Topic) *batch.Encoding {
 
 // Validate implements api.Settings.
 func (s settings) Validate(overrides map[string]*string) error {
-	return s.cfg.ValidateTopic(overrides)
+	return s.ValidateTopic(overrides)
 }
 
 // Describe implements api.Settings.
 func (s settings) Describe(overrides map[string]string) []api.Setting {
-	entries := s.cfg.DescribeTopic(overrides, nil)
+	entries := s.DescribeTopic(overrides, nil)
 	out := make([]api.Setting, len(entries))
 	for i, e := range entries {
 		out[i] = api.Setting{

@@ -19,7 +19,7 @@ import (
 func supportedFeatures() map[string][2]int16 {
 	return map[string][2]int16{
 		"barnabas.version":    {1, 1},
-		"group.version":       {0, 0},
+		"group.version":       {0, 1},
 		"metadata.version":    {7, meta.MetadataVersion44},
 		"transaction.version": {0, 0},
 	}

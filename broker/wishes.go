@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/meta/kv"
@@ -192,6 +195,59 @@ func (w *wishes) DeleteTopic(ctx context.Context, id kafka.TopicID) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// Configure implements api.Cluster.
+func (w *wishes) Configure(ctx context.Context, scope config.Scope, name string, change func(map[string]string) (map[string]string, error), validate bool) error {
+	for {
+		changed := w.keeper.Changed()
+		img := w.keeper.Image()
+		t, ok, err := configure(img, scope, name, change)
+		if err != nil || !ok || validate {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		res, err := txn(ctx, w.store, t)
+		if err != nil {
+			return err
+		}
+		if res.Succeeded {
+			w.log.Info("configuration changed", "of", scope, "name", name)
+			return w.keeper.Await(ctx, res.Rev)
+		}
+		select { // changed meanwhile: planned again from what it is now
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// configure plans other overrides; ok is false when they are that already.
+func configure(img *meta.Image, scope config.Scope, name string, change func(map[string]string) (map[string]string, error)) (t kv.Txn, ok bool, err error) {
+	was := img.TopicConfig(name)
+	if scope == config.GroupScope {
+		was = img.GroupConfig(name)
+	} else if _, there := img.Topic(name); !there {
+		return t, false, kerr.UnknownTopicOrPartition
+	}
+	next, err := change(was)
+	if err != nil {
+		return t, false, err
+	}
+	c := plan.ConfigChange{Set: next}
+	for _, k := range slices.Sorted(maps.Keys(was)) {
+		if _, kept := next[k]; !kept {
+			c.Remove = append(c.Remove, k)
+		}
+	}
+	if scope == config.GroupScope {
+		t, ok = plan.ConfigureGroup(img, name, c)
+		return t, ok, nil
+	}
+	return plan.ConfigureTopic(img, name, c)
 }
 
 // producerIDs is the block of ids that this broker hands out of. It belongs to

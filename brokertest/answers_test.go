@@ -1,6 +1,7 @@
 package brokertest_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -43,38 +44,16 @@ func newTopic(t *testing.T, b *brokertest.Broker, name string) [16]byte {
 	return out.TopicID
 }
 
-// librdkafka compresses with lz4 only for brokers that advertise
-// FindCoordinator, and clients that want a coordinator are told at once that
-// there is none.
-func TestNoCoordinators(t *testing.T) {
-	b := brokertest.Start(t)
-	versions := kmsg.NewPtrApiVersionsRequest()
-	advertised := false
-	for _, k := range answerTo[*kmsg.ApiVersionsResponse](t, b, versions).ApiKeys {
-		advertised = advertised || k.ApiKey == int16(kmsg.FindCoordinator) && k.MinVersion == 0
-	}
-	if !advertised {
-		t.Error("FindCoordinator v0 is not advertised")
-	}
-	for version := int16(0); version <= 6; version++ {
-		for kind, want := range []*kerr.Error{kerr.UnsupportedVersion, kerr.UnsupportedVersion, kerr.InvalidRequest} {
-			if version == 0 && kind > 0 {
-				continue // v0 knows groups alone
-			}
-			req := kmsg.NewPtrFindCoordinatorRequest()
-			req.Version, req.CoordinatorType = version, int8(kind)
-			req.CoordinatorKey, req.CoordinatorKeys = "k", []string{"k"}
-			resp := answerTo[*kmsg.FindCoordinatorResponse](t, b, req)
-			code, node := resp.ErrorCode, resp.NodeID
-			if version >= 4 {
-				if len(resp.Coordinators) != 1 || resp.Coordinators[0].Key != "k" {
-					t.Errorf("v%d type %d: %+v, want one answer for k", version, kind, resp.Coordinators)
-					continue
-				}
-				code, node = resp.Coordinators[0].ErrorCode, resp.Coordinators[0].NodeID
-			}
-			if code != want.Code || node != -1 {
-				t.Errorf("v%d type %d: error %d node %d, want %d and -1", version, kind, code, node, want.Code)
+// Producers that want a coordinator of transactions are told at once that there
+// is none; so are share groups.
+func TestNoTransactionCoordinator(t *testing.T) {
+	p := dial(t, brokertest.Start(t))
+	for version := int16(1); version <= 6; version++ {
+		for kind, want := range map[int8]*kerr.Error{1: kerr.UnsupportedVersion, 2: kerr.InvalidRequest} {
+			c := p.coordinator(version, kind, "k")[0]
+			wantCode(t, fmt.Sprintf("v%d type %d", version, kind), c.ErrorCode, want)
+			if c.NodeID != -1 {
+				t.Errorf("v%d type %d: node %d, want -1", version, kind, c.NodeID)
 			}
 		}
 	}

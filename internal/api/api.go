@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/replica"
@@ -39,6 +40,10 @@ type Cluster interface {
 	CreateTopic(ctx context.Context, t NewTopic, validate bool) (CreatedTopic, error)
 	// DeleteTopic deletes the topic with this id.
 	DeleteTopic(ctx context.Context, id kafka.TopicID) error
+	// Configure changes the overrides of a topic or a group; change is called
+	// with those that there are, again when they were changed meanwhile, and gives
+	// the next. With validate nothing is stored.
+	Configure(ctx context.Context, scope config.Scope, name string, change func(was map[string]string) (map[string]string, error), validate bool) error
 	// ProducerID hands out an id that nobody had before.
 	ProducerID(ctx context.Context) (int64, error)
 }
@@ -49,6 +54,13 @@ type Settings interface {
 	Describe(overrides map[string]string) []Setting
 	// Validate checks overrides by name and value, nil for a null one; INVALID_CONFIG.
 	Validate(overrides map[string]*string) error
+	// DescribeTopic, DescribeGroup and DescribeBroker list settings by name, nil
+	// names all, with where each comes from.
+	DescribeTopic(overrides map[string]string, names []string) []config.Entry
+	DescribeGroup(overrides map[string]string, names []string) []config.Entry
+	DescribeBroker(names []string) []config.Entry
+	// Alter gives the overrides after ops; INVALID_CONFIG.
+	Alter(scope config.Scope, was map[string]string, ops []config.Op) (map[string]string, error)
 }
 
 // Setting is one row of a described topic configuration.
@@ -71,6 +83,7 @@ type Deps struct {
 	Image      func() *meta.Image // the newest published one; never nil
 	Partitions Partitions
 	Cluster    Cluster
+	Groups     Groups
 	Settings   Settings
 	Limits     Limits
 	Features   Features

@@ -130,7 +130,7 @@ const BarnabasVersion = 1
 func InitialFeatures() map[string]int16 {
 	return map[string]int16{
 		FeatureMetadata:    MetadataVersion44,
-		FeatureGroup:       0,
+		FeatureGroup:       1,
 		FeatureTransaction: 0,
 		FeatureBarnabas:    BarnabasVersion,
 	}

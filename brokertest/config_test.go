@@ -1,0 +1,94 @@
+package brokertest_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/brokertest"
+)
+
+// alter changes one setting of a resource; a nil value deletes it.
+func (p *peer) alter(kind kmsg.ConfigResourceType, resource, key string, value *string, validate bool) kmsg.IncrementalAlterConfigsResponseResource {
+	p.t.Helper()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Version, req.ValidateOnly = 1, validate
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kind, resource
+	c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	c.Name, c.Value = key, value
+	if value == nil {
+		c.Op = kmsg.IncrementalAlterConfigOpDelete
+	}
+	r.Configs = append(r.Configs, c)
+	req.Resources = append(req.Resources, r)
+	return ask[*kmsg.IncrementalAlterConfigsResponse](p, req).Resources[0]
+}
+
+// setting is what DescribeConfigs says of one key.
+func (p *peer) setting(version int16, kind kmsg.ConfigResourceType, resource, key string) (kmsg.DescribeConfigsResponseResourceConfig, int16) {
+	p.t.Helper()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.Version, req.IncludeSynonyms, req.IncludeDocumentation = version, true, true
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName, r.ConfigNames = kind, resource, []string{key}
+	req.Resources = append(req.Resources, r)
+	out := ask[*kmsg.DescribeConfigsResponse](p, req).Resources[0]
+	if len(out.Configs) != 1 {
+		return kmsg.DescribeConfigsResponseResourceConfig{}, out.ErrorCode
+	}
+	return out.Configs[0], out.ErrorCode
+}
+
+func TestConfigOfTopicsAndGroups(t *testing.T) {
+	b := brokertest.Start(t)
+	p := dial(t, b)
+	p.create("t", 1)
+	const topic, group, broker = kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeBroker
+	v := func(s string) *string { return &s }
+	for _, c := range []struct {
+		kind          kmsg.ConfigResourceType
+		name, key     string
+		value, before string
+		source        kmsg.ConfigSource
+	}{
+		{topic, "t", "retention.ms", "1000", "604800000", 1},
+		{group, "g/1 %", "consumer.session.timeout.ms", "50000", "45000", 8},
+	} {
+		wantCode(t, "validate", p.alter(c.kind, c.name, c.key, v(c.value), true).ErrorCode, nil)
+		if got, _ := p.setting(4, c.kind, c.name, c.key); *got.Value != c.before {
+			t.Errorf("%s after validation alone: %s, want %s", c.key, *got.Value, c.before)
+		}
+		wantCode(t, "set", p.alter(c.kind, c.name, c.key, v(c.value), false).ErrorCode, nil)
+		for version := int16(1); version <= 4; version++ {
+			got, code := p.setting(version, c.kind, c.name, c.key)
+			wantCode(t, "describe", code, nil)
+			if *got.Value != c.value || got.Source != c.source || len(got.ConfigSynonyms) < 2 || version >= 3 && got.Documentation == nil {
+				t.Errorf("v%d: %+v, want %s from source %d, its synonyms and documentation", version, got, c.value, c.source)
+			}
+		}
+		b.Restart()
+		p = dial(t, b)
+		if got, _ := p.setting(4, c.kind, c.name, c.key); *got.Value != c.value {
+			t.Errorf("%s after a restart: %s, want %s", c.key, *got.Value, c.value)
+		}
+		wantCode(t, "delete", p.alter(c.kind, c.name, c.key, nil, false).ErrorCode, nil)
+		if got, _ := p.setting(4, c.kind, c.name, c.key); *got.Value != c.before {
+			t.Errorf("%s after its deletion: %s, want %s", c.key, *got.Value, c.before)
+		}
+	}
+	if got, code := p.setting(4, broker, "1", "group.max.size"); code != 0 || *got.Value != "2147483647" {
+		t.Errorf("broker: %s %+v", name(code), got)
+	}
+	_, code := p.setting(4, broker, "7", "group.max.size")
+	wantCode(t, "another broker", code, kerr.InvalidRequest)
+	_, code = p.setting(4, topic, "nosuch", "retention.ms")
+	wantCode(t, "no topic", code, kerr.UnknownTopicOrPartition)
+	wantCode(t, "set for no topic", p.alter(topic, "nosuch", "retention.ms", v("5"), false).ErrorCode, kerr.UnknownTopicOrPartition)
+	wantCode(t, "unknown key", p.alter(topic, "t", "nosuch", v("5"), false).ErrorCode, kerr.InvalidConfig)
+	wantCode(t, "bad value", p.alter(group, "g", "consumer.session.timeout.ms", v("soon"), false).ErrorCode, kerr.InvalidConfig)
+	wantCode(t, "out of bounds", p.alter(group, "g", "consumer.session.timeout.ms", v("1"), false).ErrorCode, kerr.InvalidConfig)
+	wantCode(t, "no group", p.alter(group, "", "consumer.session.timeout.ms", v("50000"), false).ErrorCode, kerr.InvalidRequest)
+	wantCode(t, "broker", p.alter(broker, "1", "group.max.size", v("5"), false).ErrorCode, kerr.InvalidRequest)
+}

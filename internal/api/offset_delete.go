@@ -1,0 +1,66 @@
+package api
+
+// OffsetDelete, key 47, version 0 (KIP-496).
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/group"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/server"
+)
+
+func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.OffsetDeleteRequest, resp *kmsg.OffsetDeleteResponse) error {
+	if !a.allow(r, acl.Delete, acl.Group, req.Group) {
+		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+		return nil
+	}
+	cmd := &group.DeleteOffsets{Group: req.Group}
+	var rows [][2]int // where each of the command's partitions is answered
+	img := a.Image()
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		out := kmsg.NewOffsetDeleteResponseTopic()
+		out.Topic = t.Topic
+		found, err := a.resolve(img, false, t.Topic, kafka.TopicID{})
+		if !a.allow(r, acl.Read, acl.Topic, t.Topic) {
+			err = kerr.TopicAuthorizationFailed
+		}
+		for _, in := range t.Partitions {
+			p := kmsg.NewOffsetDeleteResponseTopicPartition()
+			p.Partition = in.Partition
+			switch {
+			case err != nil:
+				p.ErrorCode = a.code(err)
+			case in.Partition < 0 || int(in.Partition) >= len(found.Partitions):
+				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
+			default:
+				cmd.Partitions = append(cmd.Partitions, kafka.TopicPartition{Topic: t.Topic, Partition: in.Partition})
+				rows = append(rows, [2]int{len(resp.Topics), len(out.Partitions)})
+			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		if len(out.Partitions) > 0 {
+			resp.Topics = append(resp.Topics, out)
+		}
+	}
+	err := error(kerr.InvalidGroupID)
+	if req.Group != "" {
+		var reply any
+		if reply, err = a.Groups.Do(ctx, req.Group, cmd); err == nil {
+			done := reply.(*group.OffsetsDeleted)
+			if err = kerr.ErrorForCode(done.Code); err == nil {
+				for i, row := range rows {
+					resp.Topics[row[0]].Partitions[row[1]].ErrorCode = done.Codes[i]
+				}
+				return nil
+			}
+		}
+	}
+	resp.ErrorCode, resp.Topics = a.code(err), nil
+	return nil
+}
