@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -37,7 +38,8 @@ func echoServe(ctx context.Context, o ServeOptions) error {
 }
 
 // Each script under testdata/script runs against a fake cluster of its own;
-// "segment FILE" writes a segment file with two batches, "wrong" expects wrong use.
+// "segment FILE" writes a segment file with two batches, "wrong" expects wrong use,
+// "until" waits.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -66,6 +68,18 @@ func TestScripts(t *testing.T) {
 				}
 				if strings.Contains(said, "\n") || !strings.HasPrefix(said, "barnabas: ") {
 					ts.Fatalf("more than one sentence: %q", said)
+				}
+			},
+			// until PATTERN ARGS...: run it until it prints what matches.
+			"until": func(ts *testscript.TestScript, _ bool, args []string) {
+				match := regexp.MustCompile("(?m)" + args[0])
+				for deadline := time.Now().Add(20 * time.Second); ; {
+					err := ts.Exec("barnabas", args[1:]...)
+					if said := ts.ReadFile("stdout"); err == nil && match.MatchString(said) {
+						return
+					} else if time.Now().After(deadline) {
+						ts.Fatalf("it still said %q, not %q (%v)", said, args[0], err)
+					}
 				}
 			},
 			"segment": func(ts *testscript.TestScript, _ bool, args []string) {

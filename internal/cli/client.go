@@ -121,8 +121,8 @@ func (cl *client) admin(ctx context.Context) (*kadm.Client, error) {
 	return kadm.NewClient(c), nil
 }
 
-// answers tells whether every broker answers a request: one that does not
-// advertise it would close the connection.
+// answers tells whether every broker answers a request, of the version that it
+// has or a later one: one that does not advertise it would close the connection.
 func answers(ctx context.Context, adm *kadm.Client, r kmsg.Request) (bool, error) {
 	all, err := adm.ApiVersions(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func answers(ctx context.Context, adm *kadm.Client, r kmsg.Request) (bool, error
 		if b.Err != nil {
 			return false, b.Err
 		}
-		if _, ok := b.KeyMaxVersion(r.Key()); !ok {
+		if last, ok := b.KeyMaxVersion(r.Key()); !ok || last < r.GetVersion() {
 			return false, nil
 		}
 	}

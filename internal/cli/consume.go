@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -17,6 +18,7 @@ type consumeFlags struct {
 	format     string
 	exitAtEnd  bool
 	count      int64
+	group      groupFlags
 }
 
 func consumeCommand(cl *client) *cobra.Command {
@@ -28,8 +30,14 @@ func consumeCommand(cl *client) *cobra.Command {
 or from where -o says, until it is interrupted, has printed -c records, or with
 -e has reached the end that the topic had at the start.
 
+With -g it joins a consumer group: it prints what the group has not read yet, of
+the partitions that the group gives it, and commits what it printed, also when it is
+interrupted; then it leaves. What was printed and not committed, because the process
+was killed, is printed again by whoever reads on. -o then says where to begin
+in partitions that the group has no offset of: beginning, end or @time.
+
 ` + formatHelp,
-		Example: "  barnabas consume orders -e -f '%p:%o %k=%s\\n'\n  barnabas consume orders -p 0 -o -10 -c 10\n  barnabas consume orders -o @2026-01-31T12:00:00Z",
+		Example: "  barnabas consume orders -e -f '%p:%o %k=%s\\n'\n  barnabas consume orders -p 0 -o -10 -c 10\n  barnabas consume orders -o @2026-01-31T12:00:00Z\n  barnabas consume orders -g billing",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return consume(c, cl, args[0], cf)
@@ -42,6 +50,7 @@ or from where -o says, until it is interrupted, has printed -c records, or with
 	f.StringVarP(&cf.format, "format", "f", `%s\n`, "how to print a record")
 	f.BoolVarP(&cf.exitAtEnd, "exit", "e", false, "exit at the end of the topic")
 	f.Int64VarP(&cf.count, "count", "c", 0, "exit after so many records; 0 means never")
+	cf.group.flags(c, cl)
 	return c
 }
 
@@ -58,6 +67,12 @@ func consume(c *cobra.Command, cl *client, topic string, cf consumeFlags) error 
 	if cf.count < 0 {
 		return usagef("--count must not be negative")
 	}
+	if err := cf.group.check(cf, pos); err != nil {
+		return err
+	}
+	if cf.group.name != "" {
+		return consumeGroup(c, cl, topic, cf, pos, format)
+	}
 	// Control records are asked for so that a log that ends in one is seen to end.
 	k, err := cl.open(ctx, kgo.KeepControlRecords(), kgo.BrokerMaxReadBytes(1<<30))
 	if err != nil {
@@ -68,7 +83,7 @@ func consume(c *cobra.Command, cl *client, topic string, cf consumeFlags) error 
 	if err != nil {
 		return err
 	}
-	todo, err := spans(ctx, k, d, cf.partitions, pos)
+	todo, err := spans(ctx, kadm.NewClient(k), d, cf.partitions, pos)
 	if err != nil {
 		return err
 	}
@@ -102,6 +117,9 @@ type reader struct {
 	left     int64          // records still to print; 0 at the start means no limit
 	todo     map[int32]span // partitions whose end is still to come; nil means no end
 	line     []byte
+	// printed is the last record of each partition that was printed or passed
+	// over; nil where nobody commits.
+	printed map[int32]*kgo.Record
 }
 
 var errEnough = errors.New("all printed")
@@ -124,9 +142,16 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
+// idle says that a poll ended without records, and nothing is wrong. What is
+// wrong with a group's membership is looked at elsewhere.
+func idle(e kgo.FetchError) bool {
+	var s *kgo.ErrGroupSession
+	return errors.Is(e.Err, context.Canceled) || e.Topic == "" && (errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &s))
+}
+
 func (r *reader) print(fetches kgo.Fetches) error {
 	for _, e := range fetches.Errors() {
-		if !errors.Is(e.Err, context.Canceled) {
+		if !idle(e) {
 			return fmt.Errorf("partition %d of %s: %w", e.Partition, e.Topic, e.Err)
 		}
 	}
@@ -138,6 +163,9 @@ func (r *reader) print(fetches kgo.Fetches) error {
 				delete(r.todo, rec.Partition)
 			}
 			continue
+		}
+		if r.printed != nil {
+			r.printed[rec.Partition] = rec
 		}
 		if !rec.Attrs.IsControl() {
 			if err := r.write(rec); err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // position is where consuming begins, as -o gives it.
@@ -61,8 +60,7 @@ type span struct{ start, end int64 }
 
 // spans resolves the position for the partitions, all of the topic where none
 // is named. The ends are what was committed at the time of asking.
-func spans(ctx context.Context, k *kgo.Client, d kadm.TopicDetail, partitions []int32, pos position) (map[int32]span, error) {
-	adm := kadm.NewClient(k)
+func spans(ctx context.Context, adm *kadm.Client, d kadm.TopicDetail, partitions []int32, pos position) (map[int32]span, error) {
 	starts, err := adm.ListStartOffsets(ctx, d.Topic)
 	if err != nil {
 		return nil, err
