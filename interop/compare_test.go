@@ -18,9 +18,14 @@ import (
 // TestAnswersOfKafka starts Apache Kafka 4.4.0 and asks it and the broker the
 // same raw requests: no answer differs without a reason.
 func TestAnswersOfKafka(t *testing.T) {
-	kafka := startKafka(t)
-	addr := target(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	// No waiting for more members or between assignments, so that a script's
+	// answers do not depend on time; groups small enough to be filled.
+	groups := []string{
+		"group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0", "group.max.size=4", "group.consumer.max.size=4",
+	}
+	kafka := startKafka(t, append(groups, "group.consumer.assignor.offload.enable=false")...)
+	addr := target(t, groups...)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "go", "run", "-tags", "interop", "./compare", "-a", kafka, "-b", addr).CombinedOutput()
 	if err != nil {
@@ -38,9 +43,9 @@ func TestAnswersOfKafka(t *testing.T) {
 	}
 }
 
-// startKafka runs one broker of Apache Kafka for the test, and waits until it
-// leads.
-func startKafka(t *testing.T) (addr string) {
+// startKafka runs one broker of Apache Kafka for the test, with further
+// settings, and waits until it leads.
+func startKafka(t *testing.T, settings ...string) (addr string) {
 	t.Helper()
 	libs := kafkaLibs(t)
 	dir := workDir(t)
@@ -59,7 +64,8 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-`, addr, controller, filepath.Join(dir, "kafka"))
+%[4]s
+`, addr, controller, filepath.Join(dir, "kafka"), strings.Join(settings, "\n"))
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

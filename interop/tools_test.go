@@ -52,17 +52,46 @@ func kafkaLibs(t testing.TB) string {
 	}
 	fetching.Lock()
 	defer fetching.Unlock()
-	libs := filepath.Join(cacheDir(t), "kafka-4.4.0")
-	if jars, _ := filepath.Glob(filepath.Join(libs, "kafka-tools-*.jar")); len(jars) > 0 {
+	return fetchJars(t, "pom.xml", filepath.Join(cacheDir(t), "kafka-4.4.0-streams"))
+}
+
+// fetchJars is a directory of the jars that a pom in java names, fetched once.
+func fetchJars(t testing.TB, pom, libs string) string {
+	t.Helper()
+	if _, err := os.Stat(libs); err == nil {
 		return libs
 	}
 	need(t, "mvn")
 	part := libs + ".part"
-	run(t, "java", "mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+part)
+	run(t, "java", "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+part)
 	if err := os.Rename(part, libs); err != nil {
 		t.Fatal(err)
 	}
 	return libs
+}
+
+// pythonClients is a python that has librdkafka's and its own Kafka clients,
+// fetched on first use.
+func pythonClients(t testing.TB) string {
+	t.Helper()
+	if python := os.Getenv("INTEROP_PYTHON"); python != "" {
+		return python
+	}
+	need(t, "python3")
+	fetching.Lock()
+	defer fetching.Unlock()
+	dir := filepath.Join(cacheDir(t), "python")
+	python := filepath.Join(dir, "bin", "python")
+	done := filepath.Join(dir, "done")
+	if _, err := os.Stat(done); err == nil {
+		return python
+	}
+	run(t, ".", "python3", "-m", "venv", "--clear", dir)
+	run(t, ".", python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "confluent-kafka==2.16.1", "kafka-python==3.0.12")
+	if err := os.WriteFile(done, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return python
 }
 
 // javaRun runs a class with Apache Kafka's jars on its path and gives back
@@ -94,15 +123,29 @@ func javaClasses(t testing.TB, libs string) string {
 	fetching.Lock()
 	defer fetching.Unlock()
 	dir := filepath.Join(cacheDir(t), "classes")
-	source, err := os.Stat("java/Consume.java")
+	sources, err := filepath.Glob("java/*.java")
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("no sources: %v", err)
+	}
+	for _, s := range sources {
+		class := filepath.Join(dir, strings.TrimSuffix(filepath.Base(s), ".java")+".class")
+		if !newer(t, class, s) {
+			run(t, ".", "javac", append([]string{"-d", dir, "-cp", filepath.Join(libs, "*")}, sources...)...)
+			return dir
+		}
+	}
+	return dir
+}
+
+// newer tells whether file is there and was made after source.
+func newer(t testing.TB, file, source string) bool {
+	t.Helper()
+	s, err := os.Stat(source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if class, err := os.Stat(filepath.Join(dir, "Consume.class")); err == nil && class.ModTime().After(source.ModTime()) {
-		return dir
-	}
-	run(t, ".", "javac", "-d", dir, "-cp", filepath.Join(libs, "*"), "java/Consume.java")
-	return dir
+	f, err := os.Stat(file)
+	return err == nil && f.ModTime().After(s.ModTime())
 }
 
 const datasets = "vega-datasets@3.2.1"

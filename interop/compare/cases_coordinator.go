@@ -9,6 +9,7 @@ func coordinatorCases() []testCase {
 }
 
 func findCoordinator(s *session) {
+	s.group("k")
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey, req.CoordinatorKeys = "k", []string{"k"}
 	for req.Version = 0; req.Version <= 6; req.Version++ {

@@ -67,23 +67,25 @@ func (s *session) ordered(v reflect.Value) []reflect.Value {
 		return all
 	}
 	slices.SortStableFunc(all, func(a, b reflect.Value) int {
-		return strings.Compare(sortKey(a), sortKey(b))
+		return strings.Compare(s.sortKey(a), s.sortKey(b))
 	})
 	return all
 }
 
-// sortKey orders topics, nameless ones last, and partitions.
-func sortKey(v reflect.Value) string {
+// sortKey orders topics, nameless ones last, partitions, groups and members.
+func (s *session) sortKey(v reflect.Value) string {
 	key := ""
-	for _, name := range []string{"Topic", "Partition"} {
+	for _, name := range []string{"Topic", "TopicID", "Partition", "Group", "MemberID", "InstanceID"} {
 		switch f := v.FieldByName(name); {
 		case !f.IsValid():
+		case name == "TopicID":
+			key += s.idName(f.Interface().([16]byte))
 		case f.Kind() == reflect.Pointer && f.IsNil():
 			key += "~"
 		case reflect.Indirect(f).CanInt():
 			key += fmt.Sprintf("%011d", reflect.Indirect(f).Int())
 		case reflect.Indirect(f).Kind() == reflect.String:
-			key += reflect.Indirect(f).String()
+			key += s.plain(reflect.Indirect(f).String())
 		}
 	}
 	return key
@@ -148,15 +150,17 @@ var noise = map[string]bool{
 	"Rack=\"\"": true, "TopicID=0": true,
 }
 
-// blank tells of a struct whose fields all say "not there".
+// blank tells of a struct whose numbers all say "not there".
 func blank(v reflect.Value) bool {
+	numbers := false
 	for i := range v.NumField() {
 		f := v.Field(i)
 		if f.CanInt() && f.Int() != -1 {
 			return false
 		}
+		numbers = numbers || f.CanInt()
 	}
-	return true
+	return numbers
 }
 
 func isNested(t reflect.Type) bool {
@@ -210,13 +214,18 @@ func (s *session) scalar(name string, v reflect.Value) string {
 		if name == "Records" || name == "RecordBatches" {
 			return s.records(x)
 		}
-		if x == nil {
-			return "null"
+		return s.opaque(name, x)
+	case []int32:
+		if name == "Partitions" && s.sorted {
+			x = slices.Sorted(slices.Values(x))
 		}
-		return fmt.Sprintf("x'%x'", x)
+		return fmt.Sprint(x)
 	case string:
 		return s.text(name, x)
 	case []string:
+		if x == nil {
+			return "null"
+		}
 		return s.plain(fmt.Sprintf("%q", x))
 	case int16:
 		if name == "ErrorCode" {

@@ -52,7 +52,7 @@ var deviations = []deviation{
 	{"CreateTopics-configs", ownConfigs, "b", "keys of our own"},
 	{"CreateTopics-configs", ` Name="min.insync.replicas" Value="1" `, "", storedMin},
 	{"CreateTopics-errors", `e_f`, "", "of two names in one request that collide only the first is created"},
-	{"FindCoordinator", `^> (group|transactional id): `, "", "there are no coordinators yet"},
+	{"FindCoordinator", `^> transactional id: `, "", "there are no coordinators of transactions yet"},
 	{"ListOffsets-by-time", `^# no timestamps, max: `, "", "no record has a timestamp, so none has the largest"},
 	{"ListOffsets-errors", `^> isolation level 9: `, "", "an isolation level that does not exist is INVALID_REQUEST, and is not an unknown error"},
 }

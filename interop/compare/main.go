@@ -8,7 +8,9 @@
 //	go run -tags interop ./interop/compare -a HOST:PORT -record DIR
 //
 // Both brokers must allow topics to be created, and are left with the topics
-// of the cases. Exit code 1 means a difference that is not explained.
+// and groups of the cases. Those of groups want the settings that
+// TestAnswersOfKafka gives. Exit code 1 means a difference that is not
+// explained.
 package main
 
 import (
@@ -87,7 +89,7 @@ func onlyTimes(lines []line) bool {
 
 func transcript(c testCase, addr, suffix string, messages bool) string {
 	s := newSession(addr, suffix, messages)
-	defer s.hangUp()
+	defer s.close()
 	func() {
 		defer func() {
 			if r := recover(); r != nil {

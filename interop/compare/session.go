@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +27,9 @@ type session struct {
 
 	recompressed bool // the broker compressed: what sizes come out is its own affair
 	conn         *raw.Conn
+	peers        []*raw.Conn // of the members, to be closed with the session
 	ids          map[[16]byte]string
+	members      map[string]string // ids that the broker gave, and their names here
 	aliases      map[string]string
 	counts       map[string]int
 	fixedPIDs    map[int64]bool // producer ids that the case itself chose
@@ -34,7 +38,7 @@ type session struct {
 func newSession(addr, suffix string, messages bool) *session {
 	return &session{
 		addr: addr, suffix: suffix, messages: messages,
-		ids: map[[16]byte]string{}, aliases: map[string]string{}, counts: map[string]int{}, fixedPIDs: map[int64]bool{},
+		ids: map[[16]byte]string{}, members: map[string]string{}, aliases: map[string]string{}, counts: map[string]int{}, fixedPIDs: map[int64]bool{},
 	}
 }
 
@@ -48,8 +52,11 @@ func (s *session) fail(format string, args ...any) {
 // topic is the name of base on this run.
 func (s *session) topic(base string) string { return base + s.suffix }
 
-// plain takes the run's suffix out of a text.
+// plain takes the run's suffix and the broker's member ids out of a text.
 func (s *session) plain(x string) string {
+	for id, name := range s.members {
+		x = strings.ReplaceAll(x, id, name)
+	}
 	x = strings.ReplaceAll(x, s.suffix, "")
 	return strings.ReplaceAll(x, s.addr, "<addr>")
 }
@@ -88,6 +95,14 @@ func (s *session) hangUp() {
 	}
 }
 
+// close hangs up all connections.
+func (s *session) close() {
+	s.hangUp()
+	for _, c := range s.peers {
+		c.Close()
+	}
+}
+
 // ask sends req, writes question and answer down, and returns the answer, or
 // nil when the broker hung up or the answer could not be read.
 func (s *session) ask(label string, req kmsg.Request) kmsg.Response {
@@ -123,7 +138,7 @@ func (s *session) do(req kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// learn gives names to the topic ids of an answer.
+// learn gives names to the topic ids and member ids of an answer.
 func (s *session) learn(resp kmsg.Response) {
 	switch r := resp.(type) {
 	case *kmsg.CreateTopicsResponse:
@@ -136,7 +151,34 @@ func (s *session) learn(resp kmsg.Response) {
 				s.learnID(t.TopicID, *t.Topic)
 			}
 		}
+	case *kmsg.JoinGroupResponse:
+		s.learnMember(r.MemberID)
+		// Instances whose own answer is still to come.
+		others := slices.Clone(r.Members)
+		slices.SortFunc(others, func(a, b kmsg.JoinGroupResponseMember) int { return strings.Compare(a.MemberID, b.MemberID) })
+		for _, m := range others {
+			if m.InstanceID != nil {
+				s.learnMember(m.MemberID)
+			}
+		}
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		if r.MemberID != nil {
+			s.learnMember(*r.MemberID)
+		}
 	}
+}
+
+// memberID is an id as a broker makes them: a UUID, in base 64 or not, which
+// may stand behind what the member is called by.
+var memberID = regexp.MustCompile(`^(?:.*-)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$|^(?:.*-)?[A-Za-z0-9_-]{22}$`)
+
+// learnMember names an id that the broker made; one of the case's own stays.
+func (s *session) learnMember(id string) {
+	if !memberID.MatchString(id) || s.members[id] != "" {
+		return
+	}
+	s.counts["member"]++
+	s.members[id] = fmt.Sprintf("<member%d>", s.counts["member"])
 }
 
 func (s *session) learnID(id [16]byte, topic string) {

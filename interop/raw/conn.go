@@ -84,6 +84,19 @@ func (c *Conn) Write(b []byte) error {
 // Read returns the next answer frame; io.EOF means that the peer closed.
 func (c *Conn) Read() (Frame, error) { return c.ReadWithin(Timeout) }
 
+// Waiting tells whether an answer begins to come within d.
+func (c *Conn) Waiting(d time.Duration) (bool, error) {
+	if err := c.c.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return false, err
+	}
+	_, err := c.r.Peek(1)
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // ReadWithin is Read with a deadline of its own.
 func (c *Conn) ReadWithin(d time.Duration) (Frame, error) {
 	if err := c.c.SetReadDeadline(time.Now().Add(d)); err != nil {
