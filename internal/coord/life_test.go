@@ -190,12 +190,11 @@ func TestEnd(t *testing.T) {
 		stepped := g.start(bg, "stepped", put("b", "1"))
 		synctest.Wait()
 		parked.waits()
-		go func() { time.Sleep(time.Second); g.r.Elected(0, 5) }() // after the end: nothing begins
 		g.stop()
 		for _, o := range []*going{held, parked, behind, queued, stepped} {
 			o.fails(kerr.NotCoordinator)
 		}
-		g.refused("after the end", get("a"), kerr.NotCoordinator)
+		g.refused("after the end", get("a"), kerr.NotCoordinator) // and nothing begins
 		g.r.Elected(0, 6)
 		g.r.Broadcast(put("c", "1"))
 		g.r.Resigned(0)

@@ -23,13 +23,14 @@ func TestLost(t *testing.T) {
 	ways := []struct {
 		name string
 		lose func(g *rig, p *part)
+		back bool // the shard has a machine again
 	}{
-		{"told before", func(g *rig, p *part) { p.follow(1); g.r.Resigned(0) }},
-		{"not told", func(_ *rig, p *part) { p.follow(1) }},
-		{"resigned alone", func(g *rig, _ *part) { g.r.Resigned(0) }},
-		{"elected again", func(g *rig, p *part) { p.lead(1); g.r.Elected(0, 1) }},
-		{"elected again, not told", func(_ *rig, p *part) { p.lead(1) }},
-		{"back in the same term", func(g *rig, _ *part) { g.r.Resigned(0); g.r.Elected(0, 0) }},
+		{"told before", func(g *rig, p *part) { p.follow(1); g.r.Resigned(0) }, false},
+		{"not told", func(_ *rig, p *part) { p.follow(1) }, false},
+		{"resigned alone", func(g *rig, _ *part) { g.r.Resigned(0) }, false},
+		{"elected again", func(g *rig, p *part) { p.lead(1); g.r.Elected(0, 1) }, true},
+		{"elected again, not told", func(_ *rig, p *part) { p.lead(1) }, false},
+		{"back in the same term", func(g *rig, _ *part) { g.r.Resigned(0); g.r.Elected(0, 0) }, true},
 	}
 	for _, point := range points {
 		for _, way := range ways {
@@ -38,14 +39,14 @@ func TestLost(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/held=%t", point, way.name, held), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { lost(t, point, held, way.lose) })
+					synctest.Test(t, func(t *testing.T) { lost(t, point, held, way.lose, way.back) })
 				})
 			}
 		}
 	}
 }
 
-func lost(t *testing.T, point string, held bool, lose func(*rig, *part)) {
+func lost(t *testing.T, point string, held bool, lose func(*rig, *part), back bool) {
 	g := newRig(t, 1, nil)
 	p := g.parts[0]
 	g.r.Elected(0, 0)
@@ -72,6 +73,9 @@ func lost(t *testing.T, point string, held bool, lose func(*rig, *part)) {
 	answered := <-o.done
 	if answered.err != nil && !errors.Is(answered.err, kerr.NotCoordinator) {
 		t.Errorf("command: %v", answered.err)
+	}
+	if err := g.r.Ready(0); back && err != nil {
+		t.Errorf("the new term: %v", err)
 	}
 	said := g.said()
 	p.lead(9)
@@ -189,33 +193,45 @@ func TestLostWhileLoading(t *testing.T) {
 		{"elected again", func(g *rig, p *part) { p.lead(1); g.r.Elected(0, 1) }, nil},
 		{"back in the same term", func(g *rig, p *part) { g.r.Resigned(0); g.r.Elected(0, 0) }, nil},
 	} {
-		for _, point := range []string{atLeading, atBounds, atRead} {
-			t.Run(c.name+"/"+point, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					g := newRig(t, 1, nil)
-					p := g.parts[0]
-					g.r.Elected(0, 0)
-					synctest.Wait()
-					for i := range 100 {
-						g.do("put", put(fmt.Sprint(i), string(make([]byte, 100))), "")
-					}
-					g.r.Resigned(0)
-					p.at(point, func() { c.lose(g, p); time.Sleep(time.Second) })
-					g.r.Elected(0, 0)
-					time.Sleep(time.Minute)
-					synctest.Wait()
-					if err := g.r.Ready(0); !errors.Is(err, c.want) {
-						t.Errorf("ready: %v, want %v", err, c.want)
-					}
-					if c.want == nil {
-						g.agrees()
-					}
-					if n := g.count("dropped"); n > 0 {
-						t.Errorf("the end of a term counts as a failure")
-					}
-				})
+		for _, at := range []struct {
+			point   string
+			records int
+		}{{atLeading, 100}, {atBounds, 100}, {atRead, 100}, {atBounds, 0}} {
+			t.Run(fmt.Sprintf("%s/%s/%d", c.name, at.point, at.records), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { lostWhileLoading(t, at.point, at.records, c.lose, c.want) })
 			})
 		}
+	}
+}
+
+func lostWhileLoading(t *testing.T, point string, records int, lose func(*rig, *part), want error) {
+	g := newRig(t, 1, nil)
+	p := g.parts[0]
+	g.r.Elected(0, 0)
+	synctest.Wait()
+	for i := range records {
+		g.do("put", put(fmt.Sprint(i), string(make([]byte, 100))), "")
+	}
+	g.r.Resigned(0)
+	p.at(point, func() { lose(g, p); time.Sleep(time.Second) })
+	g.r.Elected(0, 0)
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	err := g.r.Ready(0)
+	if err == nil && want != nil { // nothing was left to be read, and nothing was asked since
+		_, err = g.r.Do(bg, 0, get("a"))
+	}
+	if !errors.Is(err, want) {
+		t.Errorf("ready: %v, want %v", err, want)
+	}
+	if want == nil {
+		g.agrees()
+		if s := g.r.shards[0]; s.live.term != s.term {
+			t.Errorf("a machine of term %v in term %v", s.live.term, s.term)
+		}
+	}
+	if n := g.count("dropped"); n > 0 {
+		t.Errorf("the end of a term counts as a failure")
 	}
 }
 
@@ -364,6 +380,22 @@ func TestLoadEndsInGap(t *testing.T) {
 		read.waits() // for the end of the log, gap and all
 		p.commit(6)
 		read.is("1")
+	})
+}
+
+// A read that finds nothing, because the role changed beneath it, is no end of the log.
+func TestLoadLooksTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, 1, nil)
+		p := g.parts[0]
+		g.r.Elected(0, 0)
+		synctest.Wait()
+		g.do("put", put("a", "1"), "")
+		g.r.Resigned(0)
+		p.set(func() { p.blank = true })
+		g.r.Elected(0, 0)
+		synctest.Wait()
+		g.do("read", get("a"), "1")
 	})
 }
 

@@ -34,7 +34,9 @@ func (s *shard) deliver(out []outgoing) {
 // offsets. It is guarded by its shard's mutex.
 type parking struct {
 	lots      []lot
-	releasing bool // a goroutine waits for the first lot, or lets some out
+	releasing bool       // a goroutine waits for the first lot, or lets some out
+	passed    []lot      // those that it lets out
+	spare     []outgoing // for the next run
 }
 
 // lot is what one append, or a run without one, brought.
@@ -87,7 +89,7 @@ func (s *shard) park(l *live, committed bool) bool {
 		x.until = l.now.Add(t)
 	}
 	s.parked.lots = append(s.parked.lots, x)
-	l.out = nil
+	l.out, s.parked.spare = s.parked.spare, nil
 	if !s.parked.releasing {
 		s.parked.releasing = true
 		s.r.wg.Go(func() { s.release(l) })
@@ -98,7 +100,6 @@ func (s *shard) park(l *live, committed bool) bool {
 // release lets lots out as the high watermark passes them. One goroutine does
 // it while there are any.
 func (s *shard) release(l *live) {
-	var lots []lot
 	for {
 		next, ctx, more := s.nextLot(l)
 		if !more {
@@ -119,11 +120,9 @@ func (s *shard) release(l *live) {
 			s.released()
 			return
 		}
-		lots = s.passed(lots[:0], l, max(offset, l.mark()))
-		for _, x := range lots {
+		for _, x := range s.passed(max(offset, l.mark())) {
 			s.deliver(x.out)
 		}
-		clear(lots)
 	}
 }
 
@@ -149,6 +148,11 @@ func (s *shard) expire(l *live) {
 func (s *shard) nextLot(l *live) (next lot, ctx context.Context, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n := len(s.parked.passed); n > 0 {
+		s.parked.spare = s.parked.passed[n-1].out[:0]
+		clear(s.parked.passed)
+		s.parked.passed = s.parked.passed[:0]
+	}
 	if s.live != l || len(s.parked.lots) == 0 {
 		s.parked.releasing = false
 		s.quiet.Broadcast()
@@ -164,18 +168,15 @@ func (s *shard) released() {
 	s.quiet.Broadcast()
 }
 
-// passed takes the lots up to an offset, if the machine is still in its term.
-func (s *shard) passed(to []lot, l *live, offset int64) []lot {
+// passed takes the lots up to an offset. A term that ended has none.
+func (s *shard) passed(offset int64) []lot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live != l {
-		return to
-	}
-	n := 0
-	for n < len(s.parked.lots) && s.parked.lots[n].offset <= offset {
+	p, n := &s.parked, 0
+	for n < len(p.lots) && p.lots[n].offset <= offset {
 		n++
 	}
-	to = append(to, s.parked.lots[:n]...)
-	s.parked.lots = slices.Delete(s.parked.lots, 0, n)
-	return to
+	p.passed = append(p.passed, p.lots[:n]...)
+	p.lots = slices.Delete(p.lots, 0, n)
+	return p.passed
 }

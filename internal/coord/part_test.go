@@ -51,6 +51,7 @@ type part struct {
 	start    int64
 	gap      int64 // offsets behind the last batch that compaction took
 	rot      bool  // the next read tells that bytes were lost
+	blank    bool  // the next read finds nothing, as when the role changes beneath it
 	log      *segment.Segment
 	commits  await.Offsets
 	appended []int // batches of each append
@@ -164,6 +165,9 @@ func (p *part) Admit() error {
 	p.reach(atAdmit)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.leads {
+		return kerr.NotLeaderForPartition
+	}
 	return p.admit
 }
 
@@ -250,6 +254,9 @@ func (p *part) Read(_ time.Time, r replica.ReadReq) (replica.ReadResult, error) 
 	case r.Offset < p.start || r.Offset > end+p.gap:
 		return replica.ReadResult{}, kerr.OffsetOutOfRange
 	case r.Offset >= end:
+		return replica.ReadResult{}, nil
+	case p.blank:
+		p.blank = false
 		return replica.ReadResult{}, nil
 	case p.rot:
 		p.rot = false

@@ -157,7 +157,9 @@ func (r *Runtime) Do(ctx context.Context, shard int32, cmd Command) (any, error)
 // a machine that was told of something can hear of older things after it.
 func (r *Runtime) Broadcast(cmd Command) {
 	for _, s := range r.all() {
-		_ = s.post(event{cmd: cmd})
+		if s.post(event{cmd: cmd}) == nil {
+			s.key.Wake()
+		}
 	}
 }
 

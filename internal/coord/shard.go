@@ -138,7 +138,7 @@ func (s *shard) refusal() error {
 	return kerr.NotCoordinator
 }
 
-// post puts an event in the queue.
+// post puts an event in the queue; the key is to be woken for it.
 func (s *shard) post(e event) error {
 	s.mu.Lock()
 	if err := s.refusal(); err != nil {
@@ -151,7 +151,6 @@ func (s *shard) post(e event) error {
 	}
 	s.queue = append(s.queue, e)
 	s.mu.Unlock()
-	s.key.Wake()
 	return nil
 }
 
@@ -161,6 +160,13 @@ func (s *shard) do(ctx context.Context, cmd Command) (any, error) {
 	if err := s.post(event{cmd: cmd, call: c}); err != nil {
 		s.r.calls.Put(c)
 		return nil, err
+	}
+	s.key.Here()
+	select { // first without a look at ctx, which may cost its owner something
+	case a := <-c.done:
+		s.r.calls.Put(c)
+		return a.body, a.err
+	default:
 	}
 	select {
 	case a := <-c.done:

@@ -118,7 +118,11 @@ func TestTimersEndWithMachine(t *testing.T) {
 		g.r.Elected(0, 0)
 		synctest.Wait()
 		g.do("set", setTimer("a", time.Second), nil)
+		alarm := g.r.shards[0].live.timers.alarm
 		g.r.Resigned(0)
+		if alarm.Stop() {
+			t.Error("the alarm goes on")
+		}
 		g.r.Elected(0, 0)
 		time.Sleep(time.Minute)
 		f.want("after a reload", "")

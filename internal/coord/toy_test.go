@@ -100,6 +100,10 @@ func (m *toy) ApplyMarker(p Producer, commit bool) {
 
 func (m *toy) Loaded(now time.Time) Out {
 	defer m.enter()()
+	select {
+	case m.r.begun <- struct{}{}:
+	default:
+	}
 	m.r.mu.Lock()
 	f := m.r.onLoaded
 	m.r.mu.Unlock()
@@ -177,7 +181,8 @@ type rig struct {
 	r     *Runtime
 	parts map[int32]*part
 	reg   *prometheus.Registry
-	stop  func() // ends Run
+	stop  func()        // ends Run
+	begun chan struct{} // a machine has begun
 
 	boom atomic.Bool // Apply panics
 
@@ -191,7 +196,7 @@ type rig struct {
 
 // newRig runs a runtime for as long as the test; cfg may change its settings.
 func newRig(t testing.TB, shards int32, cfg func(*Config)) *rig {
-	g := &rig{t: t, parts: map[int32]*part{}, toys: map[int32][]*toy{}, reg: prometheus.NewRegistry()}
+	g := &rig{t: t, parts: map[int32]*part{}, toys: map[int32][]*toy{}, reg: prometheus.NewRegistry(), begun: make(chan struct{}, 1)}
 	for i := range shards {
 		g.parts[i] = newPart(t)
 	}

@@ -197,11 +197,12 @@ func TestCancel(t *testing.T) {
 		before func(g *rig) // brings the shard to where the command gets stuck
 		d      time.Duration
 		seen   bool // by the machine
+		busy   bool // the key runs as the command comes: else it runs on the caller's goroutine, and is not to be left
 	}{
-		{"queued", func(g *rig) { g.parts[0].at(atAdmit, func() { time.Sleep(time.Minute) }); g.start(bg, "", get("")) }, 0, false},
-		{"while stepped", func(*rig) {}, time.Minute, true},
-		{"while appended", func(g *rig) { g.parts[0].at(atAppend, func() { time.Sleep(time.Minute) }) }, 0, true},
-		{"parked", func(g *rig) { g.parts[0].hold() }, 0, true},
+		{"queued", func(g *rig) { g.parts[0].at(atAdmit, func() { time.Sleep(time.Minute) }); g.start(bg, "", get("")) }, 0, false, false},
+		{"while stepped", func(*rig) {}, time.Minute, true, true},
+		{"while appended", func(g *rig) { g.parts[0].at(atAppend, func() { time.Sleep(time.Minute) }) }, 0, true, true},
+		{"parked", func(g *rig) { g.parts[0].hold() }, 0, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -209,6 +210,10 @@ func TestCancel(t *testing.T) {
 				g.r.Elected(0, 0)
 				synctest.Wait()
 				c.before(g)
+				if c.busy {
+					g.parts[0].at(atAdmit, func() { time.Sleep(time.Second) })
+					g.start(bg, "", get(""))
+				}
 				synctest.Wait()
 				ctx, stop := context.WithCancel(bg)
 				mine := []byte("mine")
@@ -219,6 +224,9 @@ func TestCancel(t *testing.T) {
 					gone <- err
 				}()
 				synctest.Wait()
+				if c.busy {
+					time.Sleep(2 * time.Second)
+				}
 				stop()
 				if err := <-gone; !errors.Is(err, context.Canceled) {
 					t.Error(err)
@@ -232,6 +240,9 @@ func TestCancel(t *testing.T) {
 				}
 				for range 20 {
 					g.do("read", get("mine"), want)
+				}
+				if n := len(g.toy().records); n > 0 != c.seen {
+					t.Errorf("%d records", n)
 				}
 				g.agrees()
 			})

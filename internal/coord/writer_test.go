@@ -91,7 +91,7 @@ func TestBatches(t *testing.T) {
 					if len(b) > 1000 && b.Count() > 1 {
 						t.Errorf("a batch of %d bytes", len(b))
 					}
-					if ts := b.MaxTimestamp(); time.UnixMilli(ts).Sub(time.Now()).Abs() > time.Second {
+					if ts := b.MaxTimestamp(); time.Until(time.UnixMilli(ts)).Abs() > time.Second {
 						t.Errorf("timestamp %d", ts)
 					}
 				}
@@ -168,7 +168,7 @@ func TestRunLargerThanSegment(t *testing.T) {
 
 // Whatever the sizes, the records come out of the log as they went in.
 func TestWriterRandom(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		w := writer{max: 200 + rng.IntN(2000), encoding: batch.Encoding{Codec: batch.Codec(rng.IntN(5))}}
 		for range 3 {

@@ -22,6 +22,7 @@ type Executor struct {
 	mu          sync.Mutex
 	some        sync.Cond
 	first, last *Key // the line
+	here        int  // runs on goroutines of callers
 	ended       bool
 }
 
@@ -58,6 +59,39 @@ func (k *Key) Wake() {
 	case !k.queued:
 		k.e.push(k)
 		k.e.some.Signal()
+	}
+}
+
+// Here is Wake for a caller that will wait for what the run does: an idle key
+// runs at once, on the caller's goroutine, which spares it a change of
+// goroutines. The caller may get to do others' work too: what one run takes.
+func (k *Key) Here() {
+	e := k.e
+	e.mu.Lock()
+	switch {
+	case e.ended || k.queued:
+		e.mu.Unlock()
+		return
+	case k.running:
+		k.again = true
+		e.mu.Unlock()
+		return
+	}
+	k.running, k.again = true, false
+	e.here++
+	e.mu.Unlock()
+
+	k.run()
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k.running = false
+	if k.again {
+		e.push(k)
+		e.some.Signal()
+	}
+	if e.here--; e.here == 0 && e.ended {
+		e.some.Broadcast()
 	}
 }
 
@@ -119,6 +153,11 @@ func (e *Executor) Run(ctx context.Context) error {
 		wg.Go(e.work)
 	}
 	wg.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.here > 0 {
+		e.some.Wait()
+	}
 	return nil
 }
 

@@ -60,12 +60,16 @@ func TestSerialAndComplete(t *testing.T) {
 	}
 	for range 8 {
 		go func() {
-			for range each / 8 {
+			for n := range each / 8 {
 				for _, s := range strands {
 					s.mu.Lock()
 					s.todo++
 					s.mu.Unlock()
-					s.key.Wake()
+					if n%2 == 0 {
+						s.key.Wake()
+					} else {
+						s.key.Here()
+					}
 				}
 			}
 		}()
@@ -192,6 +196,50 @@ func TestEnd(t *testing.T) {
 		k.Wake()
 		if runs != 1 {
 			t.Fatalf("%d runs", runs)
+		}
+	})
+}
+
+// An idle key runs on the goroutine that asks; a busy one is only woken. The end
+// waits for runs on other people's goroutines.
+func TestHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { _ = e.Run(ctx); close(done) }()
+		gate := make(chan struct{})
+		runs := 0
+		k := e.Key(func() { runs++; <-gate })
+		first := make(chan struct{})
+		go func() { k.Here(); close(first) }()
+		synctest.Wait()
+		k.Here() // does not wait for the run under way
+		if runs != 1 {
+			t.Fatalf("%d runs at once", runs)
+		}
+		gate <- struct{}{}
+		<-first
+		synctest.Wait()
+		if runs != 2 { // the worker's, for the second
+			t.Fatalf("%d runs, want 2", runs)
+		}
+		gate <- struct{}{}
+		synctest.Wait()
+		go k.Here()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Fatal("ended in the middle of a run")
+		default:
+		}
+		close(gate)
+		<-done
+		k.Here()
+		if runs != 3 {
+			t.Fatalf("%d runs, want 3", runs)
 		}
 	})
 }
