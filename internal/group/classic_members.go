@@ -178,15 +178,16 @@ func protocolsOf(r *kmsg.JoinGroupRequest) []kmsg.JoinGroupRequestProtocol {
 		}
 		seen[r.Protocols[i].Name] = true
 		p := kmsg.NewJoinGroupRequestProtocol()
-		p.Name, p.Metadata = r.Protocols[i].Name, slices.Clone(r.Protocols[i].Metadata)
+		p.Name, p.Metadata = r.Protocols[i].Name, notNil(slices.Clone(r.Protocols[i].Metadata))
 		out = append(out, p)
 	}
 	return out
 }
 
-// rebalanceMs is the rebalance timeout of a join: version 0 has none of its own.
+// rebalanceMs is the rebalance timeout of a join: version 0 has none of its own,
+// and -1, in a record as well, is none.
 func rebalanceMs(r *kmsg.JoinGroupRequest) int32 {
-	if r.Version == 0 {
+	if r.Version == 0 || r.RebalanceTimeoutMillis == -1 {
 		return r.SessionTimeoutMillis
 	}
 	return r.RebalanceTimeoutMillis

@@ -24,12 +24,12 @@ type consumer struct {
 	// Sums over it, so that a heartbeat looks at no other member.
 	statics   map[string]string                  // instance id to member id
 	topics    map[string]readers                 // by name
-	regexes   map[string]int                     // to the members that have it
-	assignors map[string]int                     // to the members that want it
-	owners    map[kafka.TopicID]map[int32]string // of partitions, until they gave them up
-	settled   map[int32]int                      // members that have their part of the target of an epoch
+	regexes   map[string]int                     // regular expression to the members that have it
+	assignors map[string]int                     // name to the members that want it
+	owners    map[kafka.TopicID]map[int32]string // member that has a partition, until it gave it up
+	settled   map[int32]int                      // epoch to the members that have their part of its target
 	classics  int                                // members that speak the classic protocol
-	offered   map[string]int                     // their protocols to how many have it
+	offered   map[string]int                     // protocol name to those of them that have it
 	scanned   struct{ Version, AtMs int64 }      // when regular expressions were looked at last
 
 	// Soft: lost when the machine is loaded anew.
@@ -43,7 +43,8 @@ var _ protocol = (*consumer)(nil)
 // expressions that match it.
 type readers struct{ byName, byRegex int }
 
-// consumerMember is one member. A change replaces it; meta and cur do not change either.
+// consumerMember is one member. A change replaces it, and what meta and cur point
+// to never changes.
 type consumerMember struct {
 	id    string
 	meta  *memberMetadata
@@ -104,7 +105,7 @@ func (c *consumer) static(instance string) *consumerMember {
 	return c.members[c.statics[instance]]
 }
 
-// owned says whether somebody other than the member has yet to give up a partition.
+// held says whether somebody other than the member has yet to give up a partition.
 func (c *consumer) held(topic kafka.TopicID, partition int32, member string) bool {
 	owner, ok := c.owners[topic][partition]
 	return ok && owner != member

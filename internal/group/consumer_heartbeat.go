@@ -23,8 +23,6 @@ type refusal struct {
 	message string
 }
 
-func (r *refusal) Error() string { return r.err.Message + ": " + r.message }
-
 func refuse(err *kerr.Error, format string, args ...any) *refusal {
 	return &refusal{err, fmt.Sprintf(format, args...)}
 }
@@ -76,11 +74,29 @@ func (s *step) checkHeartbeat(r *kmsg.ConsumerGroupHeartbeatRequest) *refusal {
 		return invalid("InstanceId can't be null.")
 	case r.MemberEpoch < epochLeft:
 		return invalid("MemberEpoch is invalid.")
+	case !heartbeatFitsRecord(r):
+		return invalid("A string of the request is too long.")
 	case r.ServerAssignor != nil && !slices.Contains(s.cfg.ConsumerAssignors, *r.ServerAssignor):
 		return refuse(kerr.UnsupportedAssignor, "ServerAssignor %s is not supported. Supported assignors: %s.",
 			*r.ServerAssignor, strings.Join(s.cfg.ConsumerAssignors, ", "))
 	}
 	return nil
+}
+
+// heartbeatFitsRecord says whether the strings of a heartbeat fit those of the
+// records: keys have a length of two bytes, and Apache Kafka reads no longer
+// ones in values either. It reads no such request.
+func heartbeatFitsRecord(r *kmsg.ConsumerGroupHeartbeatRequest) bool {
+	longest := max(len(r.Group), len(r.MemberID))
+	for _, s := range []*string{r.InstanceID, r.RackID, r.SubscribedTopicRegex} {
+		if s != nil {
+			longest = max(longest, len(*s))
+		}
+	}
+	for _, name := range r.SubscribedTopicNames {
+		longest = max(longest, len(name))
+	}
+	return longest <= maxString
 }
 
 // beat takes a heartbeat of a member that joins or stays.
@@ -114,13 +130,15 @@ func (s *step) beat(c *ConsumerHeartbeat, resp *kmsg.ConsumerGroupHeartbeatRespo
 
 	cons := s.open(e)
 	if replaces != nil {
-		s.replaceStatic(cons, replaces, m)
+		s.replaceStatic(cons, replaces.id, m)
 	}
 	cons, changed := s.subscribe(cons, m, next, c.Visible)
 	s.assignIfDue(cons)
 	now := s.reconcile(cons, cons.members[m.id], changed, owned)
 	set := s.settings(cons.group)
 	s.renew(cons, now, set.Session)
+	s.cancelJoin(cons, now) // of what it may have been: a member of the classic protocol
+	s.cancelSync(cons, now)
 
 	resp.MemberID = &now.id
 	resp.MemberEpoch = now.cur.Epoch
@@ -159,7 +177,7 @@ func memberFor(c *consumer, req *kmsg.ConsumerGroupHeartbeatRequest, id string, 
 		}
 	}
 	if m == nil {
-		_, m = c.change(strings.Clone(id))
+		_, m = c.change(id)
 	}
 	return m, nil, m.checkEpoch(req.MemberEpoch, owned)
 }
@@ -200,13 +218,14 @@ func (m *consumerMember) checkEpoch(epoch int32, owned []topicPartitions) *refus
 func (m *consumerMember) successor(id string) *consumerMember {
 	cur := *m.cur
 	cur.Epoch, cur.PreviousEpoch = 0, 0
-	return &consumerMember{id: strings.Clone(id), meta: m.meta, cur: &cur, pulse: &pulse{}}
+	return &consumerMember{id: id, meta: m.meta, cur: &cur, pulse: &pulse{}}
 }
 
-func (s *step) replaceStatic(c *consumer, old, now *consumerMember) {
-	target := c.targets[old.id]
-	s.cancelTimers(c, old)
-	s.erase(c, old.id)
+// replaceStatic gives a static member's place, with all it has, to now.
+func (s *step) replaceStatic(c *consumer, old string, now *consumerMember) {
+	target := c.targets[old]
+	s.cancelTimers(c, c.members[old])
+	s.erase(c, old)
 	s.emit(&memberRecord{Group: c.group, Member: now.id, Value: now.meta})
 	s.emit(&targetRecord{Group: c.group, Member: now.id, Value: targetOf(target)})
 	s.emit(&currentRecord{Group: c.group, Member: now.id, Value: now.cur})
@@ -220,8 +239,7 @@ func (v *memberMetadata) with(c *ConsumerHeartbeat) *memberMetadata {
 		if now == nil || old != nil && *old == *now {
 			return old
 		}
-		out := strings.Clone(*now)
-		return &out
+		return kmsg.StringPtr(*now) // the request is not ours
 	}
 	next.Instance, next.Rack = keep(v.Instance, r.InstanceID), keep(v.Rack, r.RackID)
 	next.Regex, next.Assignor = keep(v.Regex, r.SubscribedTopicRegex), keep(v.Assignor, r.ServerAssignor)
@@ -240,21 +258,12 @@ func (v *memberMetadata) with(c *ConsumerHeartbeat) *memberMetadata {
 }
 
 func (v *memberMetadata) client(c Client) {
-	if v.ClientID != c.ID {
-		v.ClientID = strings.Clone(c.ID)
-	}
-	if v.Host != c.Host {
-		v.Host = strings.Clone(c.Host)
-	}
+	v.ClientID, v.Host = c.ID, c.Host
 }
 
-// topicSet is the names in order, each once, in memory of their own.
+// topicSet is the names in order, each once.
 func topicSet(names []string) []string {
-	out := slices.Compact(slices.Sorted(slices.Values(names)))
-	for i := range out {
-		out[i] = strings.Clone(out[i])
-	}
-	return out
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 func (v *memberMetadata) equal(o *memberMetadata) bool {

@@ -8,10 +8,19 @@ import (
 )
 
 // Reconciliation: each member moves from what it has to its part of the target.
-// It first gives up what is not its own any more, and stays at its epoch until it said so
-// (unrevoked); then it gets what nobody else holds any longer, at the target's epoch; as long as
-// somebody does, it waits for the rest (unreleased). So a partition is
-// never told to two members.
+// It first gives up what is not its own any more, and stays at its epoch until it
+// said so; then it gets what nobody else holds any longer, at the target's
+// epoch; as long as somebody does, it waits for the rest. So a partition is never
+// told to two members.
+//
+//	  ┌───────────────nothing to give up, nothing to wait for──────────────┐
+//	  ▼                                                                    │
+//	stable ──another target──▶ has something to give up? ──no──▶ does somebody hold the rest?
+//	                              │ yes                ▲                   │ yes      ▲
+//	                              ▼                    │                   ▼          │
+//	                          unrevoked ──gave it up───┴──            unreleased ──heartbeat
+//
+// Who does not give up within its rebalance timeout is out.
 
 // reconcile takes a member one step further. owned is what it says that it owns;
 // nil: it does not say. changed says that it reads other topics now.

@@ -24,12 +24,12 @@ func (s *step) subscribe(c *consumer, m *consumerMember, next *memberMetadata, v
 	}
 	topics := !slices.Equal(m.meta.Topics, next.Topics)
 	regex, need := s.changeRegex(c, m.meta, next, known)
-	s.wantScan(c, need, may, visible)
-	bump := topics || regex == regexResolved
+	bump := topics || regex == regexResolved || assignor != s.assignorOf(c)
 	if next.Classic != nil {
+		// What this client may see is not known: a look waits for a heartbeat.
 		bump = topics || regex != regexSame
-	} else if assignor != s.assignorOf(c) {
-		bump = true
+	} else {
+		s.wantScan(c, need, may, visible)
 	}
 	if bump || !c.fresh {
 		s.refresh(c, bump)

@@ -15,6 +15,9 @@ import (
 // newImage takes another image of the metadata. Groups that read a topic which
 // changed compare their topics at the next heartbeat of any member, as in Apache Kafka.
 func (s *step) newImage(c *NewImage) {
+	if c.Image.Revision() < s.image.Revision() {
+		return // the machine began with a newer one
+	}
 	old, d := s.image, c.Delta
 	s.image = c.Image
 	if d == nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -48,7 +47,7 @@ func (s *step) enter(group string, join bool) (*entry, *refusal) {
 	if _, c := s.classicOf(group); c != nil && c.phase != phaseEmpty {
 		return s.enterClassic(c)
 	}
-	return &entry{consumer: newConsumer(strings.Clone(group), &s.topics)}, nil
+	return &entry{consumer: newConsumer(group, &s.topics)}, nil
 }
 
 // open makes the group what enter said.
@@ -198,7 +197,7 @@ func (s *step) draftDowngrade(c *consumer, stay []string) *classic {
 	}
 	draft := draftClassic(c.group, c.epoch, members, s.now)
 	for _, m := range members {
-		m.assignment = s.serialize(c.members[m.id].uses(), m.metadata(*draft.protocol))
+		m.assignment = s.serialize(c.members[m.id].uses(), versionOf(m.metadata(*draft.protocol)))
 	}
 	if !s.fits(draft.body()) {
 		return nil
@@ -250,13 +249,22 @@ func rackOf(v kmsg.ConsumerMemberMetadata) *string {
 	if v.Rack == nil || *v.Rack == "" {
 		return nil
 	}
-	return kmsg.StringPtr(strings.Clone(*v.Rack))
+	return v.Rack
 }
 
-// serialize writes an assignment in the version that the member's metadata has.
-func (s *step) serialize(list []topicPartitions, metadata []byte) []byte {
+// versionOf is the version of the format that a member's metadata has; what it
+// says under protocols that were not looked at may be anything.
+func versionOf(metadata []byte) int16 {
+	if len(metadata) < 2 {
+		return 0
+	}
+	return min(max(int16(binary.BigEndian.Uint16(metadata)), 0), highestVersion)
+}
+
+// serialize writes an assignment in that version.
+func (s *step) serialize(list []topicPartitions, version int16) []byte {
 	a := kmsg.NewConsumerMemberAssignment()
-	a.Version = min(int16(binary.BigEndian.Uint16(metadata)), highestVersion)
+	a.Version = version
 	for _, t := range list {
 		if topic, ok := s.image.TopicByID(t.Topic); ok {
 			at := kmsg.NewConsumerMemberAssignmentTopic()

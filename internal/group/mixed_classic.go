@@ -2,7 +2,6 @@ package group
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -58,7 +57,7 @@ func (s *step) joinMixed(c *JoinGroup, cons *consumer) (*kmsg.JoinGroupResponse,
 	downgrades := last != nil && !last.classic() && cons.classics == len(cons.members)-1 && s.mayDowngrade(len(cons.members))
 
 	if replaces != nil {
-		s.replaceStatic(cons, replaces, m)
+		s.replaceStatic(cons, replaces.id, m)
 	}
 	cons, changed := s.subscribe(cons, m, next, nil)
 	m = cons.members[m.id]
@@ -110,7 +109,7 @@ func classicFor(c *consumer, id string, instance *string, anonymous bool) (m, re
 	case instance != nil && !anonymous:
 		return there, nil, checkInstance(there, id, *instance)
 	}
-	old, made := c.change(strings.Clone(id))
+	old, made := c.change(id)
 	if old != nil {
 		return old, nil, nil
 	}
@@ -137,14 +136,12 @@ func (c *consumer) accepts(r *kmsg.JoinGroupRequest) bool {
 func (v *memberMetadata) withClassic(c *JoinGroup, sub kmsg.ConsumerMemberMetadata) *memberMetadata {
 	next := *v
 	if c.Req.InstanceID != nil {
-		next.Instance = kmsg.StringPtr(strings.Clone(*c.Req.InstanceID))
+		next.Instance = kmsg.StringPtr(*c.Req.InstanceID)
 	}
 	if rack := rackOf(sub); rack != nil {
 		next.Rack = rack
 	}
-	if ms := rebalanceMs(c.Req); ms != -1 {
-		next.RebalanceTimeoutMs = ms
-	}
+	next.RebalanceTimeoutMs = rebalanceMs(c.Req)
 	next.Topics, next.Regex = topicSet(sub.Topics), noMetadata.Regex
 	next.client(c.Client)
 	next.Classic = &classicMetadata{SessionTimeoutMs: c.Req.SessionTimeoutMillis, Protocols: protocolsOf(c.Req)}
@@ -152,6 +149,15 @@ func (v *memberMetadata) withClassic(c *JoinGroup, sub kmsg.ConsumerMemberMetada
 		return v
 	}
 	return &next
+}
+
+// first is the protocol that the member likes best. One that joined has some;
+// a record may have none.
+func (v *classicMetadata) first() (p kmsg.JoinGroupRequestProtocol) {
+	if len(v.Protocols) > 0 {
+		p = v.Protocols[0]
+	}
+	return p
 }
 
 func (m *consumerMember) classicSession() time.Duration {
@@ -175,7 +181,7 @@ func (s *step) syncConsumerGroup(to coord.Token, c *SyncGroup, g *Group, cons *c
 	switch {
 	case err != nil:
 	case req.ProtocolType != nil && *req.ProtocolType != "consumer",
-		req.Protocol != nil && *req.Protocol != m.meta.Classic.Protocols[0].Name:
+		req.Protocol != nil && *req.Protocol != m.meta.Classic.first().Name:
 		err = kerr.InconsistentGroupProtocol
 	case cons.made.Epoch > m.cur.Epoch && m.cur.State != memberUnrevokedPartitions:
 		s.expectJoin(cons, m)
@@ -189,7 +195,7 @@ func (s *step) syncConsumerGroup(to coord.Token, c *SyncGroup, g *Group, cons *c
 	s.renew(cons, m, m.classicSession())
 	resp := kmsg.NewPtrSyncGroupResponse()
 	resp.ProtocolType, resp.Protocol = req.ProtocolType, req.Protocol
-	resp.MemberAssignment = s.serialize(m.cur.Assigned, m.meta.Classic.Protocols[0].Metadata)
+	resp.MemberAssignment = s.serialize(m.cur.Assigned, versionOf(m.meta.Classic.first().Metadata))
 	s.reply(to, resp)
 }
 

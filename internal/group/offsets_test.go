@@ -219,7 +219,7 @@ func TestLongStringsAreRefused(t *testing.T) {
 		req.Version, req.Group, req.MemberID, req.RebalanceTimeoutMillis = 1, "g", "m", 1000
 		req.SubscribedTopicNames, req.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 		set(req)
-		refused(m.Step(now, 1, &ConsumerHeartbeat{Req: req}), kerr.UnknownServerError.Code)
+		refused(m.Step(now, 1, &ConsumerHeartbeat{Req: req}), kerr.InvalidRequest.Code)
 	}
 	for _, set := range []func(*kmsg.JoinGroupRequest){
 		func(r *kmsg.JoinGroupRequest) { r.Group = long },

@@ -21,8 +21,8 @@ import (
 const regexPause = 10 * time.Second
 
 // regexSlice bounds the topics of one step of a look, so that other groups
-// of the shard get their turn.
-const regexSlice = 5000
+// of the shard get their turn. A variable for the tests.
+var regexSlice = 1000
 
 // regexScan is a look under way.
 type regexScan struct {
