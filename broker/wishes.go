@@ -39,39 +39,66 @@ func newWishes(k *imageKeeper, s metastore.Store, r *replica.Manager, log *slog.
 
 // CreateTopic implements api.Cluster.
 func (w *wishes) CreateTopic(ctx context.Context, t api.NewTopic, validate bool) (api.CreatedTopic, error) {
+	var made api.CreatedTopic
+	err := w.grow(ctx, validate, func(img *meta.Image, by plan.Creator) (*plan.Making, kafka.TopicID, error) {
+		wish := newTopic(t, by)
+		m, err := plan.CreateTopic(img, wish)
+		if err == nil {
+			made = api.CreatedTopic{
+				ID: wish.ID, Partitions: int32(len(m.Partitions)), ReplicationFactor: int16(len(m.Partitions[0].Replicas)),
+			}
+		}
+		return m, wish.ID, err
+	})
+	if err != nil {
+		return api.CreatedTopic{}, err
+	}
+	if !validate {
+		w.log.Info("topic created", "topic", t.Name, "topic_id", made.ID, "partitions", made.Partitions)
+	}
+	return made, nil
+}
+
+// AddPartitions implements api.Cluster.
+func (w *wishes) AddPartitions(ctx context.Context, p api.MorePartitions, validate bool) error {
+	err := w.grow(ctx, validate, func(img *meta.Image, by plan.Creator) (*plan.Making, kafka.TopicID, error) {
+		m, err := plan.AddPartitions(img, plan.MorePartitions{
+			Topic: p.Topic, Count: p.Count, Manual: p.Assignment, Start: randomStart(), Creator: by,
+		})
+		if err != nil {
+			return nil, kafka.TopicID{}, err
+		}
+		return m, m.Partitions[0].Topic, nil
+	})
+	if err == nil && !validate {
+		w.log.Info("partitions added", "topic", p.Topic, "partitions", p.Count)
+	}
+	return err
+}
+
+// grow makes what is planned from the newest image, again when that was outrun.
+func (w *wishes) grow(ctx context.Context, validate bool, plans func(*meta.Image, plan.Creator) (*plan.Making, kafka.TopicID, error)) error {
 	for {
 		changed := w.keeper.Changed()
 		img := w.keeper.Image()
 		epoch := w.keeper.Epoch(img)
 		if epoch == 0 && !validate {
-			return api.CreatedTopic{}, kerr.BrokerNotAvailable
+			return kerr.BrokerNotAvailable
 		}
-		wish := newTopic(t, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: storage.NewUUID()})
-		m, err := plan.CreateTopic(img, wish)
-		if err != nil {
-			return api.CreatedTopic{}, err
-		}
-		made := api.CreatedTopic{
-			ID: wish.ID, Partitions: int32(len(m.Partitions)), ReplicationFactor: int16(len(m.Partitions[0].Replicas)),
-		}
-		if validate {
-			return made, nil
+		m, id, err := plans(img, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: storage.NewUUID()})
+		if err != nil || validate {
+			return err
 		}
 		if ctx.Err() != nil {
-			return api.CreatedTopic{}, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		err = w.make(ctx, m, wish.ID)
-		if err == nil {
-			w.log.Info("topic created", "topic", t.Name, "topic_id", wish.ID, "partitions", made.Partitions)
-			return made, nil
-		}
-		if !errors.Is(err, plan.ErrStale) {
-			return api.CreatedTopic{}, err
+		if err := w.make(ctx, m, id); !errors.Is(err, plan.ErrStale) {
+			return err
 		}
 		select { // what the plan assumed is outrun: the next image tells by what
 		case <-changed:
 		case <-ctx.Done():
-			return api.CreatedTopic{}, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -84,9 +111,14 @@ func newTopic(t api.NewTopic, by plan.Creator) plan.NewTopic {
 	for _, a := range t.Assignment {
 		wish.Manual = append(wish.Manual, plan.ManualAssignment{Partition: a.Partition, Replicas: a.Replicas})
 	}
-	start := storage.NewUUID()
-	wish.Start = binary.BigEndian.Uint64(start[:])
+	wish.Start = randomStart()
 	return wish
+}
+
+// randomStart is where the placement of a topic's replicas begins.
+func randomStart() uint64 {
+	id := storage.NewUUID()
+	return binary.BigEndian.Uint64(id[:])
 }
 
 // make carries a plan of new partitions out, and waits until they serve.

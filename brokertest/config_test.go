@@ -92,3 +92,44 @@ func TestConfigOfTopicsAndGroups(t *testing.T) {
 	wantCode(t, "no group", p.alter(group, "", "consumer.session.timeout.ms", v("50000"), false).ErrorCode, kerr.InvalidRequest)
 	wantCode(t, "broker", p.alter(broker, "1", "group.max.size", v("5"), false).ErrorCode, kerr.InvalidRequest)
 }
+
+// grow asks for a topic to have count partitions.
+func (p *peer) grow(topic string, count int32, validate bool) kmsg.CreatePartitionsResponseTopic {
+	p.t.Helper()
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.Version, req.TimeoutMillis, req.ValidateOnly = 3, 20_000, validate
+	t := kmsg.NewCreatePartitionsRequestTopic()
+	t.Topic, t.Count = topic, count
+	req.Topics = append(req.Topics, t)
+	return ask[*kmsg.CreatePartitionsResponse](p, req).Topics[0]
+}
+
+func TestCreatePartitions(t *testing.T) {
+	b := brokertest.Start(t)
+	p := dial(t, b)
+	p.create("t", 2)
+	p.coordinator(3, 0, "g")
+	for _, c := range []struct {
+		topic string
+		count int32
+		want  *kerr.Error
+	}{
+		{"nosuch", 3, kerr.UnknownTopicOrPartition}, {"t", 2, kerr.InvalidPartitions}, {"t", 1, kerr.InvalidPartitions},
+		{"t", -1, kerr.InvalidPartitions}, {"__consumer_offsets", 60, kerr.InvalidRequest},
+	} {
+		if out := p.grow(c.topic, c.count, false); out.ErrorCode != c.want.Code || out.ErrorMessage == nil {
+			t.Errorf("%s to %d: %s, want %s with a sentence", c.topic, c.count, name(out.ErrorCode), c.want.Message)
+		}
+	}
+	wantCode(t, "validate", p.grow("t", 4, true).ErrorCode, nil)
+	if got, _ := p.topic("t"); len(got.Partitions) != 2 {
+		t.Errorf("%d partitions after validation alone", len(got.Partitions))
+	}
+	wantCode(t, "grow", p.grow("t", 4, false).ErrorCode, nil)
+	p.write("t", records("a"), records("b"), records("c"), records("d"))
+	b.Restart()
+	p = dial(t, b)
+	if got, _ := p.topic("t"); len(got.Partitions) != 4 || p.end("t", 3) != 1 {
+		t.Errorf("after a restart: %d partitions", len(got.Partitions))
+	}
+}

@@ -473,6 +473,8 @@ func TestG848_06TopicsThatComeLater(t *testing.T) {
 	}
 	id := p.create("late", 2)
 	assigned("a topic made after the subscription", id, 0, 1)
+	wantCode(t, "more partitions", p.grow("late", 3, false).ErrorCode, nil)
+	assigned("a partition added", id, 0, 1, 2)
 	p.remove("late")
 	again := p.create("late", 1)
 	assigned("the topic made anew", again, 0)

@@ -38,6 +38,8 @@ type Partitions interface {
 type Cluster interface {
 	// CreateTopic makes a topic, or with validate only checks that it could.
 	CreateTopic(ctx context.Context, t NewTopic, validate bool) (CreatedTopic, error)
+	// AddPartitions adds partitions to a topic, or with validate only checks that it could.
+	AddPartitions(ctx context.Context, p MorePartitions, validate bool) error
 	// DeleteTopic deletes the topic with this id.
 	DeleteTopic(ctx context.Context, id kafka.TopicID) error
 	// Configure changes the overrides of a topic or a group; change is called
