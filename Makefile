@@ -45,8 +45,8 @@ interop: build ## run real clients (kcat, Java and others that are installed) ag
 microbench: ## run the Go benchmarks 6 times here and at BASE (HEAD), and compare
 	@GO='$(GO)' BASE='$(BASE)' .ci/microbench
 
-bench: build ## measure against the null broker in alternating pairs and print the goals (ARGS='-smoke' for the short form)
-	cd bench && $(GO) build -o bin/ . ./nullbroker ./kfakeserver ./goals
+bench: build ## measure against the null broker and others in alternating pairs and print the goals (ARGS='-smoke' for the short form)
+	cd bench && $(GO) build -o bin/ . ./nullbroker ./kfakeserver ./apachekafka ./goals
 	bench/bin/goals -barnabas bin/barnabas -bin bench/bin $(ARGS)
 
 clean: ## remove what the targets built, not the data

@@ -18,7 +18,7 @@ var (
 	pidFlag   = flag.Int("pid", 0, "its process id (for CPU and RSS); 0: not measured")
 	ref       = flag.String("ref", "", "reference broker; runs alternate ref, test, ref, test ... and a ratio line follows")
 	refPid    = flag.Int("refpid", 0, "its process id")
-	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start")
+	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start | commits | groups | rebalance | reload")
 	reps      = flag.Int("reps", 3, "runs per broker")
 	dur       = flag.Duration("d", 4*time.Second, "length of a run")
 	size      = flag.Int("size", 1024, "record value bytes")
@@ -36,10 +36,33 @@ var (
 	repeatRd  = flag.Int("passes", 1, "times a fetch mode reads the preload")
 	random    = flag.Bool("random", false, "incompressible values")
 	n         = flag.Int("n", 1000, "connections (conns) or partitions (parts)")
-	cmd       = flag.String("cmd", "", "shell command for start mode; it is killed after")
+	cmd       = flag.String("cmd", "", "shell command for the modes start and reload; it is killed after")
 	fetchMax  = flag.Int("fetchmax", 1<<20, "fetch max bytes per partition")
 	delTopic  = flag.Bool("deltopic", true, "delete topics made")
+	warmup    = flag.Duration("warmup", 0, "load each broker for so long before the first run (commits)")
+	ngroups   = flag.Int("groups", 0, "groups")
+	members   = flag.Int("members", 0, "members of a group")
+	protocol  = flag.String("protocol", "classic", "classic | consumer (rebalance)")
+	heartbeat = flag.Duration("heartbeat", 0, "time between two heartbeats of a member")
 )
+
+// What a mode takes for flags that are not given.
+var defaults = map[string]map[string]string{
+	"commits":   {"clients": "16", "inflight": "1", "groups": "64"},
+	"groups":    {"groups": "2000", "members": "5", "parts": "5", "heartbeat": "3s", "d": "30s", "reps": "1"},
+	"rebalance": {"members": "1000", "parts": "1000", "heartbeat": "1s"},
+	"reload":    {"groups": "10000", "parts": "100", "clients": "4", "reps": "1"},
+}
+
+func applyDefaults() {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, v := range defaults[*mode] {
+		if !given[name] {
+			flag.Set(name, v)
+		}
+	}
+}
 
 type result map[string]any
 
@@ -70,6 +93,20 @@ func one(addr string, pid int) result {
 		return runParts(ctx, addr, pid)
 	case "start":
 		return runStart(addr)
+	case "commits":
+		t := makeTopic(ctx, addr, *nparts)
+		defer dropTopic(ctx, addr, t)
+		return runCommits(addr, t, pid)
+	case "groups":
+		t := makeTopic(ctx, addr, *nparts)
+		defer dropTopic(ctx, addr, t)
+		return runGroups(addr, t, pid)
+	case "rebalance":
+		t := makeTopic(ctx, addr, *nparts)
+		defer dropTopic(ctx, addr, t)
+		return runRebalance(addr, t, pid)
+	case "reload":
+		return runReload(ctx, addr)
 	}
 	log.Fatalf("no mode %q", *mode)
 	return nil
@@ -110,6 +147,18 @@ func show(tag string, r result) {
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
+	applyDefaults()
+	mustListen(*bootstrap, *pidFlag)
+	if *ref != "" {
+		mustListen(*ref, *refPid)
+	}
+	if *mode == "commits" && *warmup > 0 {
+		for _, addr := range []string{*ref, *bootstrap} {
+			if addr != "" {
+				warmCommits(context.Background(), addr)
+			}
+		}
+	}
 	var test, base []result
 	for i := 0; i < *reps; i++ {
 		if *ref != "" {

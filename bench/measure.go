@@ -10,28 +10,38 @@ import (
 	"time"
 )
 
-// measure runs f between two readings of the clocks.
-func measure(pid int, f func() (bytes, recs int64)) result {
+// usage is what a stretch of time took, in seconds.
+type usage struct{ wall, broker, client, stalled float64 }
+
+func during(pid int, f func()) usage {
 	var s0, s1 syscall.Rusage
 	b0 := procCPU(pid)
 	p0 := psi()
 	syscall.Getrusage(0, &s0)
 	t := time.Now()
-	bytes, recs := f()
-	el := time.Since(t).Seconds()
+	f()
+	u := usage{wall: time.Since(t).Seconds()}
 	syscall.Getrusage(0, &s1)
-	b1 := procCPU(pid)
-	p1 := psi()
+	u.broker, u.client, u.stalled = procCPU(pid)-b0, ru(s1)-ru(s0), psi()-p0
+	return u
+}
+
+// measure runs f between two readings of the clocks.
+func measure(pid int, f func() (bytes, recs int64)) result {
+	var bytes, recs int64
+	u := during(pid, func() { bytes, recs = f() })
 	gb := float64(bytes) / 1e9
-	r := result{"MBps": r1(float64(bytes) / 1e6 / el), "recps": int64(float64(recs) / el), "secs": r2(el), "stall": r2((p1 - p0) / el),
-		"client_cpu_s_per_GB": r2((ru(s1) - ru(s0)) / gb)}
+	r := result{"MBps": r1(float64(bytes) / 1e6 / u.wall), "recps": int64(float64(recs) / u.wall), "secs": r2(u.wall), "stall": r2(u.stalled / u.wall),
+		"client_cpu_s_per_GB": r2(u.client / gb)}
 	if pid > 0 {
-		r["broker_cpu_s_per_GB"] = r2((b1 - b0) / gb)
-		r["broker_MBps_per_core"] = r1(float64(bytes) / 1e6 / (b1 - b0))
-		r["rss_MiB"] = r1(float64(rss(pid)) / (1 << 20))
+		r["broker_cpu_s_per_GB"] = r2(u.broker / gb)
+		r["broker_MBps_per_core"] = r1(float64(bytes) / 1e6 / u.broker)
+		r["rss_MiB"] = mib(rss(pid))
 	}
 	return r
 }
+
+func mib(n int64) float64 { return r1(float64(n) / (1 << 20)) }
 
 func r1(f float64) float64 { return float64(int64(f*10+.5)) / 10 }
 func r2(f float64) float64 { return float64(int64(f*1000+.5)) / 1000 }
@@ -80,6 +90,7 @@ type hist struct {
 }
 
 func (h *hist) add(d time.Duration) { h.mu.Lock(); h.d = append(h.d, d); h.mu.Unlock() }
+func (h *hist) reset()              { h.mu.Lock(); h.d = h.d[:0]; h.mu.Unlock() }
 func (h *hist) into(r result, p string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

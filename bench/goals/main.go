@@ -22,7 +22,7 @@ import (
 
 var (
 	barnabas = flag.String("barnabas", "bin/barnabas", "the broker to measure")
-	bin      = flag.String("bin", "bench/bin", "directory with bench, nullbroker and kfakeserver")
+	bin      = flag.String("bin", "bench/bin", "directory with bench, nullbroker, kfakeserver and apachekafka")
 	smoke    = flag.Bool("smoke", false, "a short form that shows that everything runs; its figures say little")
 	only     = flag.String("only", "", "run only the goals whose name begins with this, such as P5")
 	gate     = flag.Bool("gate", false, "exit 1 when a goal is missed by more than the noise of the machine")
@@ -62,6 +62,10 @@ func run() (missed int, err error) {
 			continue
 		}
 		ran++
+		if why := m.impossible(); why != "" {
+			fmt.Printf("%-4s %-58s not measured: %s\n", m.goals[0].name, m.goals[0].what, why)
+			continue
+		}
 		figures, err := m.measure(dir)
 		if err != nil {
 			return missed, fmt.Errorf("%s: %w", m.goals[0].what, err)
@@ -101,6 +105,16 @@ func (m measurement) selected() bool {
 	return false
 }
 
+// impossible says why there is nothing to compare with on this machine.
+func (m measurement) impossible() string {
+	if m.ref == apacheKafka {
+		if _, err := exec.LookPath("java"); err != nil {
+			return "java is not installed"
+		}
+	}
+	return ""
+}
+
 // print writes one line and returns 1 when the goal is missed beyond noise.
 func (g goal) print(figures map[string]float64) int {
 	v, ok := figures[g.key]
@@ -123,8 +137,8 @@ func (g goal) print(figures map[string]float64) int {
 // measure runs bench as the measurement says and returns its figures: ratios
 // where there is a reference, medians where there is none.
 func (m measurement) measure(dir string) (map[string]float64, error) {
-	if m.start {
-		return benchStart(dir)
+	if m.starts {
+		return benchStart(dir, m)
 	}
 	test, err := startBarnabas(dir, m.durable)
 	if err != nil {
@@ -133,6 +147,9 @@ func (m measurement) measure(dir string) (map[string]float64, error) {
 	defer test.stop()
 	if m.against != nil { // the same broker under two loads
 		return benchTwice(test, m)
+	}
+	if m.ref == none {
+		return bench(append([]string{"-bootstrap", test.addr, "-pid", test.pid()}, m.arguments(m.args)...), "MEDIAN")
 	}
 	ref, err := startReference(dir, m)
 	if err != nil {
@@ -211,8 +228,8 @@ func bench(args []string, tag string) (map[string]float64, error) {
 	return found, nil
 }
 
-// benchStart measures exec to ready, idle memory and idle CPU of a fresh broker.
-func benchStart(dir string) (map[string]float64, error) {
+// benchStart lets the load start a fresh broker, and end it.
+func benchStart(dir string, m measurement) (map[string]float64, error) {
 	addr, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -222,7 +239,8 @@ func benchStart(dir string) (map[string]float64, error) {
 		return nil, err
 	}
 	command := strings.Join(append([]string{*barnabas}, serveArguments(addr, filepath.Join(data, "d"), true)...), " ")
-	return bench([]string{"-bootstrap", addr, "-mode", "start", "-reps", "1", "-cmd", command}, "MEDIAN")
+	return bench(append([]string{"-bootstrap", addr, "-cmd", command}, m.arguments(m.args)...), "MEDIAN")
 }
 
-const startTimeout = 30 * time.Second
+// A first start of Apache Kafka fetches its jars.
+const startTimeout = 2 * time.Minute

@@ -63,13 +63,16 @@ func startReference(dir string, m measurement) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.kfake {
+	if m.ref == kfake {
 		_, port, _ := net.SplitHostPort(addr)
 		return start(addr, filepath.Join(*bin, "kfakeserver"), "-port", port)
 	}
-	data, err := os.MkdirTemp(dir, "null-")
+	data, err := os.MkdirTemp(dir, "ref-")
 	if err != nil {
 		return nil, err
+	}
+	if m.ref == apacheKafka {
+		return start(addr, filepath.Join(*bin, "apachekafka"), "-listen", addr, "-dir", data, "-durable="+strconv.FormatBool(m.durable))
 	}
 	mode := "none"
 	if m.durable {

@@ -7,11 +7,21 @@ type measurement struct {
 	args    []string
 	against []string // another load on the same broker, in the place of a reference
 	durable bool     // records count once they are on disk, on both sides
-	kfake   bool     // the reference is kfake in the place of the null broker
-	start   bool     // start, idle memory and idle CPU; no reference
-	smoke   bool     // part of the short form
+	ref     reference
+	starts  bool // the load starts and ends the broker itself; no reference
+	smoke   bool // part of the short form
 	goals   []goal
 }
+
+// reference is what a measurement compares with.
+type reference int
+
+const (
+	nullBroker reference = iota
+	kfake
+	apacheKafka
+	none // the figure itself is bounded
+)
 
 // goal is a bound on one figure.
 type goal struct {
@@ -63,19 +73,49 @@ var measurements = []measurement{
 		{"P8", "durable produce, one connection: p50", "p50_ms", "<=", 1.2}}},
 	{args: load("-mode rawproduce -batch 16384 -clients 16"), durable: true, goals: []goal{
 		{"P8", "durable produce, sixteen connections: MB/s", "MBps", ">=", 1.2}}},
-	{args: load("-mode produce -linger 5ms"), kfake: true, goals: []goal{
+	{args: load("-mode produce -linger 5ms"), ref: kfake, goals: []goal{
 		{"P11", "produce, franz-go, against kfake: MB/s", "MBps", ">=", 1}}},
-	{args: load("-mode rawproduce -batch 16384"), kfake: true, goals: []goal{
+	{args: load("-mode rawproduce -batch 16384"), ref: kfake, goals: []goal{
 		{"P11", "produce, 16 KiB batches, against kfake: MB/s", "MBps", ">=", 1}}},
-	{args: load("-mode fetch"), kfake: true, goals: []goal{
+	{args: load("-mode fetch"), ref: kfake, goals: []goal{
 		{"P11", "fetch, franz-go, against kfake: MB/s", "MBps", ">=", 1}}},
 	{args: load("-mode produce -linger 5ms -comp lz4"), against: load("-mode produce -linger 5ms"), goals: []goal{
 		{"P12", "lz4 against uncompressed: CPU a plain GB", "broker_cpu_s_per_GB", "<=", 0.6}}},
 	{args: load("-mode produce -linger 5ms -comp zstd"), against: load("-mode produce -linger 5ms"), goals: []goal{
 		{"P12", "zstd against uncompressed: CPU a plain GB", "broker_cpu_s_per_GB", "<=", 0.6}}},
-	{start: true, smoke: true, goals: []goal{
+	{args: load("-mode start -reps 1"), starts: true, smoke: true, goals: []goal{
 		{"M1", "idle memory, empty: MiB", "rss_idle_MiB", "<=", 48},
 		{"M3", "idle CPU: % of a core", "idle_cpu_pct", "<=", 0.5},
 		{"S1", "exec to ready, empty directory: ms", "start_ms", "<=", 100},
 		{"S3", "clean stop: ms", "stop_ms", "<=", 1000}}},
+	{args: load("-mode commits -warmup 60s -d 4s"), ref: apacheKafka, goals: []goal{
+		{"G1", "one offset a commit, against Apache Kafka: a CPU-second", "commits_per_cpu_s", ">=", 2},
+		{"G1", "one offset a commit, against Apache Kafka: p50", "p50_ms", "<=", 1},
+		{"G1", "one offset a commit, against Apache Kafka: p99", "p99_ms", "<=", 1}}},
+	{args: load("-mode commits -warmup 60s -d 4s -parts 10 -inflight 8"), ref: apacheKafka, goals: []goal{
+		{"G1", "ten offsets, 8 in flight, Apache Kafka: a CPU-second", "commits_per_cpu_s", ">=", 2}}},
+	{args: load("-mode commits -warmup 60s -d 4s"), ref: apacheKafka, durable: true, goals: []goal{
+		{"G1", "durable, one offset, Apache Kafka: a CPU-second", "commits_per_cpu_s", ">=", 2},
+		{"G1", "durable, one offset, Apache Kafka: p50", "p50_ms", "<=", 1}}},
+	{args: load("-mode commits -warmup 60s -d 4s -parts 10 -inflight 8"), ref: apacheKafka, durable: true, goals: []goal{
+		{"G1", "durable, ten offsets, 8 in flight: a CPU-second", "commits_per_cpu_s", ">=", 2}}},
+	{args: load("-mode groups -d 60s -reps 1"), ref: none, goals: []goal{
+		{"G2", "2000 groups of 5: groups that are not whole", "groups_not_stable", "<=", 0},
+		{"G2", "2000 groups of 5: heartbeats that failed", "heartbeats_failed", "<=", 0},
+		{"G2", "2000 groups of 5: rebalances for no reason", "rebalances_after_stable", "<=", 0}}},
+	{args: load("-mode rebalance -protocol classic"), ref: none, goals: []goal{
+		{"G3", "classic, 1000 members, one leaves: ms", "leave_ms", "<=", 2000},
+		{"G3", "classic, 1000 members, one joins: ms", "join_ms", "<=", 2000}}},
+	{args: load("-mode rebalance -protocol consumer"), ref: none, goals: []goal{
+		{"G3", "consumer protocol, one of 1000 leaves: ms", "leave_ms", "<=", 2000},
+		{"G3", "consumer protocol, one of 1000 joins: ms", "join_ms", "<=", 2000},
+		{"G3", "consumer protocol, leave: interrupted members", "leave_interrupted", "<=", 0},
+		{"G3", "consumer protocol, join: interrupted members", "join_interrupted", "<=", 0}}},
+	{args: load("-mode reload -reps 1 -groups 10000 -parts 100"), starts: true, goals: []goal{
+		{"G4", "kill -9, 10 000 groups of 100 offsets: all answer, ms", "loaded_ms", "<=", 3000},
+		{"G4", "kill -9, 10 000 groups of 100 offsets: missing", "offsets_missing", "<=", 0},
+		{"G4", "kill -9, 10 000 groups: wrong answers while loading", "answers_wrong_while_loading", "<=", 0}}},
+	{args: load("-mode reload -reps 1 -groups 1000 -parts 1000"), starts: true, goals: []goal{
+		{"G4", "kill -9, 1000 groups of 1000 offsets: all answer, ms", "loaded_ms", "<=", 3000},
+		{"G4", "kill -9, 1000 groups of 1000 offsets: missing", "offsets_missing", "<=", 0}}},
 }
