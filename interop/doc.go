@@ -2,8 +2,8 @@
 
 // Package interop holds the tests that run whole programs against each other:
 // the built broker on one side, and on the other what its users have: kcat,
-// the Java client and tools of Apache Kafka, franz-go, and our own command
-// line. `make interop` runs them.
+// the Java client, Streams, MirrorMaker and tools of Apache Kafka, librdkafka,
+// kafka-python, franz-go, and our own command line. `make interop` runs them.
 //
 // They find or fetch what they need and skip, with the reason, what is not
 // there. Settings, all by environment:
@@ -14,8 +14,10 @@
 //	INTEROP_CACHE       where downloads are kept (default: the user's cache)
 //	INTEROP_KAFKA_LIBS  a directory with Apache Kafka's jars (default: fetched
 //	                    with mvn into the cache)
+//	INTEROP_PYTHON      a python that has confluent-kafka and kafka-python
+//	                    (default: fetched with pip into the cache)
 //	INTEROP_FULL        not empty: the long form of every test
-//	INTEROP_KILLS       how often the kill test kills (default 5, full 50)
+//	INTEROP_KILLS       how often the kill tests kill (default 5, full 50)
 //	INTEROP_CONSUME     the consume command, where it is not the broker's own
 //	INTEROP_KEEP        a directory: broker logs and data are left there
 package interop

@@ -30,7 +30,7 @@ func TestGroupsChangeProtocol(t *testing.T) {
 	for _, g := range c.troupes {
 		groups = append(groups, g.group)
 	}
-	w := startWatch(t, addr, topic, groups)
+	w := startWatch(t, addr, topic, c.diary, groups, false)
 	f := startFeed(t, addr, topic, 800)
 	rounds := 1
 	if full() {
@@ -54,7 +54,7 @@ func TestGroupsChangeProtocol(t *testing.T) {
 		}
 	}
 	ends := f.stop(t)
-	w.awaitEnds(t, ends)
+	w.awaitEnds(t, ends, groups)
 	for _, g := range c.troupes {
 		c.diary.check(t, g.group, ends)
 	}
@@ -75,14 +75,14 @@ type company struct {
 func newCompany(t *testing.T, addr, topic string) *company {
 	java, python := javaMembers(t), pythonMembers(t)
 	c := &company{diary: newDiary(), start: time.Now()}
-	run := func(command []string) *program { return startProgram(t, c.diary, command, addr, topic) }
+	run := func(command []string) *program { return startProgram(t, c.diary.take, command, addr, topic) }
 	j, p := run(java), run(python)
 	j2, p2 := run(java), run(python)
 	suffix := fmt.Sprintf("-%x", time.Now().UnixNano())
 	add := func(name, assignor string, a, b, k *program) {
 		g := name + "-" + assignor + suffix
 		stays := name == "librdkafka" && assignor == "cooperative-sticky"
-		c.troupes = append(c.troupes, troupe{g, assignor, stays, member{a, g, "a"}, member{b, g, "b-auto"}, member{k, g, "c"}})
+		c.troupes = append(c.troupes, troupe{g, assignor, stays, member{a, c.diary, g, "a"}, member{b, c.diary, g, "b-auto"}, member{k, c.diary, g, "c"}})
 	}
 	for _, assignor := range []string{"range", "sticky", "cooperative-sticky"} {
 		add("java", assignor, j, j, j2)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -114,22 +112,27 @@ func (f *feed) stop(t *testing.T) [partitions]int64 {
 
 // diary is what members say that they have processed.
 type diary struct {
-	mu     sync.Mutex
-	seen   map[string]*[partitions][]uint8 // how often, by group; under mu
-	counts map[string]int                  // records by "group name"; under mu
-	gone   map[string]int                  // ends by "group name"; under mu
-	errs   []string                        // under mu
-	change chan struct{}                   // closed and replaced at each line
+	mu      sync.Mutex
+	seen    map[string]*[partitions][]uint8 // how often, by group; under mu
+	counts  map[string]int                  // records by "group name"; under mu
+	acked   map[string]map[int32]int64      // greatest acknowledged commit, by group; under mu
+	commits map[string]int                  // acknowledged, by group; under mu
+	gone    map[string]int                  // ends by "group name"; under mu
+	errs    []string                        // under mu
+	change  chan struct{}                   // closed and replaced at each line
 }
 
 func newDiary() *diary {
-	return &diary{seen: map[string]*[partitions][]uint8{}, counts: map[string]int{}, gone: map[string]int{}, change: make(chan struct{})}
+	return &diary{
+		seen: map[string]*[partitions][]uint8{}, counts: map[string]int{}, acked: map[string]map[int32]int64{}, commits: map[string]int{}, gone: map[string]int{},
+		change: make(chan struct{}),
+	}
 }
 
 // take reads one line of a members program.
-func (l *diary) take(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (d *diary) take(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	w := strings.Fields(line)
 	switch {
 	case len(w) == 6 && w[0] == "r":
@@ -137,25 +140,48 @@ func (l *diary) take(line string) {
 		first, e2 := strconv.Atoi(w[4])
 		last, e3 := strconv.Atoi(w[5])
 		if err := errors.Join(e1, e2, e3); err != nil || part >= partitions {
-			l.errs = append(l.errs, line)
+			d.errs = append(d.errs, line)
 			break
 		}
-		l.mark(w[1], part, first, last)
-		l.counts[w[1]+" "+w[2]] += last - first + 1
+		d.mark(w[1], part, first, last)
+		d.counts[w[1]+" "+w[2]] += last - first + 1
+	case len(w) == 5 && w[0] == "c":
+		part, e1 := strconv.ParseInt(w[3], 10, 32)
+		offset, e2 := strconv.ParseInt(w[4], 10, 64)
+		if errors.Join(e1, e2) != nil {
+			d.errs = append(d.errs, line)
+			break
+		}
+		d.acknowledge(w[1], int32(part), offset)
+		d.commits[w[1]]++
 	case len(w) == 3 && w[0] == "gone":
-		l.gone[w[1]+" "+w[2]]++
+		d.gone[w[1]+" "+w[2]]++
 	case len(w) > 0 && w[0] == "e":
-		l.errs = append(l.errs, line)
+		d.errs = append(d.errs, line)
 	}
-	close(l.change)
-	l.change = make(chan struct{})
+	close(d.change)
+	d.change = make(chan struct{})
 }
 
-func (l *diary) mark(group string, part, first, last int) {
-	if l.seen[group] == nil {
-		l.seen[group] = new([partitions][]uint8)
+func (d *diary) acknowledge(group string, part int32, offset int64) {
+	if d.acked[group] == nil {
+		d.acked[group] = map[int32]int64{}
 	}
-	s := &l.seen[group][part]
+	d.acked[group][part] = max(d.acked[group][part], offset)
+}
+
+// acknowledged is a copy of what a group was acknowledged.
+func (d *diary) acknowledged(group string) map[int32]int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.acked[group])
+}
+
+func (d *diary) mark(group string, part, first, last int) {
+	if d.seen[group] == nil {
+		d.seen[group] = new([partitions][]uint8)
+	}
+	s := &d.seen[group][part]
 	if len(*s) <= last {
 		*s = append(*s, make([]uint8, last+1-len(*s))...)
 	}
@@ -165,13 +191,13 @@ func (l *diary) mark(group string, part, first, last int) {
 }
 
 // await waits until done holds, which is asked under the lock.
-func (l *diary) await(t *testing.T, what string, done func() bool) {
+func (d *diary) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	timeout := time.After(time.Minute)
 	for {
-		l.mu.Lock()
-		ok, change, errs := done(), l.change, l.errs
-		l.mu.Unlock()
+		d.mu.Lock()
+		ok, change, errs := done(), d.change, d.errs
+		d.mu.Unlock()
 		switch {
 		case len(errs) > 0:
 			t.Fatalf("members say:\n%s", strings.Join(errs, "\n"))
@@ -181,28 +207,28 @@ func (l *diary) await(t *testing.T, what string, done func() bool) {
 		select {
 		case <-change:
 		case <-timeout:
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			t.Fatalf("not within a minute: %s; processed so far: %v", what, l.counts)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			t.Fatalf("not within a minute: %s; processed so far: %v", what, d.counts)
 		}
 	}
 }
 
 // awaitAll waits until a group has processed more of every partition.
-func (l *diary) awaitAll(t *testing.T, group string) {
+func (d *diary) awaitAll(t *testing.T, group string) {
 	t.Helper()
 	lens := func() (n [partitions]int) {
-		if seen := l.seen[group]; seen != nil {
+		if seen := d.seen[group]; seen != nil {
 			for part := range seen {
 				n[part] = len(seen[part])
 			}
 		}
 		return n
 	}
-	l.mu.Lock()
+	d.mu.Lock()
 	before := lens()
-	l.mu.Unlock()
-	l.await(t, group+" works on all partitions", func() bool {
+	d.mu.Unlock()
+	d.await(t, group+" works on all partitions", func() bool {
 		now := lens()
 		for part := range now {
 			if now[part] <= before[part] {
@@ -214,11 +240,11 @@ func (l *diary) awaitAll(t *testing.T, group string) {
 }
 
 // check demands that a group has processed every record at least once.
-func (l *diary) check(t *testing.T, group string, ends [partitions]int64) {
+func (d *diary) check(t *testing.T, group string, ends [partitions]int64) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seen := l.seen[group]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seen := d.seen[group]
 	if seen == nil {
 		t.Fatalf("%s has processed nothing", group)
 	}
@@ -242,22 +268,24 @@ func (l *diary) check(t *testing.T, group string, ends [partitions]int64) {
 }
 
 // watch asks for the committed offsets of groups over and over, and fails the
-// test when one goes back.
+// test when one goes back, or is less than was acknowledged before it asked.
 type watch struct {
 	t      *testing.T
 	adm    *kadm.Client
+	diary  *diary
 	cancel context.CancelFunc
 	done   chan struct{}
+	absent bool // the broker may be away
 
 	mu    sync.Mutex
 	last  map[string]map[int32]int64 // under mu
 	asked int                        // under mu
 }
 
-func startWatch(t *testing.T, addr, topic string, groups []string) *watch {
+func startWatch(t *testing.T, addr, topic string, d *diary, groups []string, absent bool) *watch {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watch{t: t, adm: admin(t, addr), cancel: cancel, done: make(chan struct{}), last: map[string]map[int32]int64{}}
+	w := &watch{t: t, adm: admin(t, addr), diary: d, cancel: cancel, done: make(chan struct{}), absent: absent, last: map[string]map[int32]int64{}}
 	for _, g := range groups {
 		w.last[g] = map[int32]int64{}
 	}
@@ -267,7 +295,9 @@ func startWatch(t *testing.T, addr, topic string, groups []string) *watch {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			w.look(ctx, topic, groups)
+			for _, g := range groups {
+				w.look(ctx, topic, g)
+			}
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -282,40 +312,45 @@ func (w *watch) stop() {
 	<-w.done
 }
 
-func (w *watch) look(ctx context.Context, topic string, groups []string) {
-	for _, g := range groups {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		got, err := w.adm.FetchOffsets(ctx, g)
-		cancel()
-		if err != nil {
-			if ctx.Err() == nil && !errors.Is(err, kerr.GroupIDNotFound) {
-				w.t.Errorf("offsets of %s: %v", g, err)
-			}
+func (w *watch) look(ctx context.Context, topic, group string) {
+	acked := w.diary.acknowledged(group)
+	ask, cancel := context.WithTimeout(ctx, 10*time.Second)
+	got, err := w.adm.FetchOffsets(ask, group)
+	cancel()
+	if err != nil {
+		if ctx.Err() == nil && !w.absent {
+			w.t.Errorf("offsets of %s: %v", group, err)
+		}
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	seen := w.last[group]
+	for part := range int32(partitions) {
+		o, ok := got.Lookup(topic, part)
+		if ok && o.Err != nil {
+			w.t.Errorf("%s: partition %d: %v", group, part, o.Err)
 			continue
 		}
-		w.mu.Lock()
-		w.asked++
-		seen := w.last[g]
-		for part, before := range seen {
-			if o, ok := got.Lookup(topic, part); !ok || o.At < before {
-				w.t.Errorf("%s: partition %d: the committed offset went from %d to %d (there: %t)", g, part, before, o.At, ok)
-			}
+		if !ok {
+			o.At = 0
 		}
-		for part, o := range got[topic] {
-			seen[part] = o.At
+		if o.At < seen[part] || o.At < acked[part] {
+			w.t.Errorf("%s: partition %d: the committed offset is %d (there: %t), was %d, acknowledged was %d", group, part, o.At, ok, seen[part], acked[part])
 		}
-		w.mu.Unlock()
+		seen[part] = o.At
 	}
 }
 
-// awaitEnds waits until every group has committed the end of each partition.
-func (w *watch) awaitEnds(t *testing.T, ends [partitions]int64) {
+// awaitEnds waits until groups have committed the end of each partition.
+func (w *watch) awaitEnds(t *testing.T, ends [partitions]int64, groups []string) {
 	t.Helper()
 	timeout := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		behind := w.behind(ends)
+		behind := w.behind(ends, groups)
 		if len(behind) == 0 {
 			return
 		}
@@ -327,11 +362,11 @@ func (w *watch) awaitEnds(t *testing.T, ends [partitions]int64) {
 	}
 }
 
-func (w *watch) behind(ends [partitions]int64) []string {
+func (w *watch) behind(ends [partitions]int64, groups []string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
-	for _, g := range slices.Sorted(maps.Keys(w.last)) {
+	for _, g := range groups {
 		for part, end := range ends {
 			if at := w.last[g][int32(part)]; at != end {
 				out = append(out, fmt.Sprintf("%s: partition %d: %d of %d", g, part, at, end))

@@ -16,30 +16,35 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// program is a running members program, in Java or in Python.
+// program is one that takes commands and tells what it does, line by line.
 type program struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	diary *diary
-	log   *tail
-	done  chan struct{}
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	log  *tail // standard error
+	done chan struct{}
 }
 
 // javaMembers and pythonMembers are the command lines of the two.
 func javaMembers(t *testing.T) []string {
+	return javaProgram(t, "Members")
+}
+
+// javaProgram is the command line of a class beside these tests.
+func javaProgram(t *testing.T, class string) []string {
 	libs := kafkaLibs(t)
 	path := filepath.Join(libs, "*") + string(os.PathListSeparator) + javaClasses(t, libs)
-	return []string{"java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path, "Members"}
+	return []string{"java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path, class}
 }
 
 func pythonMembers(t *testing.T) []string {
 	return []string{pythonClients(t), filepath.Join("python", "members.py")}
 }
 
-func startProgram(t *testing.T, diary *diary, command []string, args ...string) *program {
+// startProgram gives each line that the program says to hear.
+func startProgram(t *testing.T, hear func(line string), command []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, diary: diary, log: newTail(), done: make(chan struct{})}
+	p := &program{t: t, log: newTail(), done: make(chan struct{})}
 	p.cmd = exec.Command(command[0], append(command[1:], args...)...)
 	p.cmd.Stderr = p.log
 	in, err := p.cmd.StdinPipe()
@@ -57,7 +62,7 @@ func startProgram(t *testing.T, diary *diary, command []string, args ...string) 
 	go func() {
 		defer close(p.done)
 		for s := bufio.NewScanner(out); s.Scan(); {
-			p.diary.take(s.Text())
+			hear(s.Text())
 		}
 		p.cmd.Wait()
 	}()
@@ -82,13 +87,14 @@ func (p *program) kill() {
 func (p *program) say(format string, args ...any) {
 	p.t.Helper()
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
-		p.t.Fatalf("a program of members is gone: %v\n%s", err, p.log.last(20))
+		p.t.Fatalf("the program is gone: %v\n%s", err, p.log.last(20))
 	}
 }
 
 // member is one of a group, which a program runs.
 type member struct {
 	p           *program
+	diary       *diary
 	group, name string
 }
 
@@ -100,7 +106,7 @@ func (m member) start(protocol string) { m.p.say("start %s %s %s", m.group, m.na
 // until it did.
 func (m member) end(t *testing.T, how string) {
 	t.Helper()
-	l := m.p.diary
+	l := m.diary
 	l.mu.Lock()
 	before := l.gone[m.String()]
 	l.mu.Unlock()
@@ -114,7 +120,7 @@ func awaitWork(t *testing.T, what string, members ...member) {
 	if len(members) == 0 {
 		return
 	}
-	l := members[0].p.diary
+	l := members[0].diary
 	before := map[string]int{}
 	l.mu.Lock()
 	for _, m := range members {

@@ -112,7 +112,7 @@ func javaTry(t testing.TB, class string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	path := filepath.Join(libs, "*") + string(os.PathListSeparator) + javaClasses(t, libs)
-	out, err := exec.CommandContext(ctx, "java", append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-cp", path, class}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "java", append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path, class}, args...)...).CombinedOutput()
 	return string(out), err
 }
 

@@ -11,6 +11,7 @@ import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -27,6 +28,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * A record is processed by being told of, before its offset is committed:
  *
  * r GROUP NAME PARTITION FIRST LAST   these offsets, whose values hold their numbers
+ * c GROUP NAME PARTITION OFFSET       this commit was acknowledged; members named -auto do not tell
  * gone GROUP NAME                     after stop and drop
  * e TEXT                              what must not happen
  *
@@ -106,8 +108,11 @@ public final class Members {
             try {
                 c.subscribe(List.of(topic));
                 while (!ending) {
-                    process(c.poll(Duration.ofMillis(100)));
-                    commit(c);
+                    ConsumerRecords<byte[], byte[]> records = c.poll(Duration.ofMillis(100));
+                    if (!records.isEmpty()) {
+                        process(records);
+                        commit(c, records);
+                    }
                 }
             } catch (RuntimeException | InterruptedException e) {
                 say("e " + key + ": " + e);
@@ -125,9 +130,6 @@ public final class Members {
         }
 
         private void process(ConsumerRecords<byte[], byte[]> records) throws InterruptedException {
-            if (records.isEmpty()) {
-                return;
-            }
             if (pauseMs > 0) {
                 Thread.sleep(pauseMs);
                 pauseMs = 0;
@@ -144,12 +146,14 @@ public final class Members {
             }
         }
 
-        private void commit(KafkaConsumer<byte[], byte[]> c) {
+        private void commit(KafkaConsumer<byte[], byte[]> c, ConsumerRecords<byte[], byte[]> records) {
             if (auto) {
                 return;
             }
+            Map<TopicPartition, OffsetAndMetadata> next = records.nextOffsets();
             try {
-                c.commitSync(Duration.ofSeconds(5));
+                c.commitSync(next, Duration.ofSeconds(5));
+                next.forEach((tp, o) -> say("c " + key + " " + tp.partition() + " " + o.offset()));
             } catch (CommitFailedException | RebalanceInProgressException | TimeoutException e) {
                 // The group went on without this member: others, or it itself, take the records again.
             }

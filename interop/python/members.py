@@ -71,7 +71,9 @@ class Member(threading.Thread):
             for m in good:
                 consumer.store_offsets(message=m)
             if not self.auto:
-                consumer.commit(asynchronous=False)
+                for tp in consumer.commit(asynchronous=False):
+                    if tp.error is None:
+                        say(f"c {self.key} {tp.partition} {tp.offset}")
         except KafkaException as e:
             if e.args[0].code() not in LATE:
                 raise
