@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -56,7 +57,11 @@ func (c *groupMetrics) Collect(out chan<- prometheus.Metric) {
 		}
 		now := time.Now()
 		for _, s := range reply.([]group.Stats) {
-			c.group(out, now, &s)
+			// A label has to be UTF-8, and an id need not be: what stood for such an
+			// id could be another group's, and fail the whole scrape.
+			if utf8.ValidString(s.Group) {
+				c.group(out, now, &s)
+			}
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *API) consumerGroupDescribe(ctx context.Context, r *server.Request, req *kmsg.ConsumerGroupDescribeRequest, resp *kmsg.ConsumerGroupDescribeResponse) error {
-	for _, id := range req.Groups {
+	for _, id := range once(req.Groups) {
 		out := kmsg.NewConsumerGroupDescribeResponseGroup()
 		err := a.describeConsumer(ctx, r, id, &out)
 		if err != nil {

@@ -37,8 +37,12 @@ func (a *API) consumerHeartbeat(ctx context.Context, r *server.Request, req *kms
 		}
 	}
 	principal := r.Principal
-	return answer(ctx, a, req.Group, &group.ConsumerHeartbeat{
+	cmd := &group.ConsumerHeartbeat{
 		Req: req, Client: client(r), NewMemberID: storage.NewUUID().String(),
 		Visible: func(topic string) bool { return acl.For(a.Image()).Allow(principal, acl.Describe, acl.Topic, topic) },
-	}, resp)
+	}
+	if re := req.SubscribedTopicRegex; re != nil && *re != "" {
+		cmd.Regex = group.ReadRegex(*re)
+	}
+	return answer(ctx, a, req.Group, cmd, resp)
 }

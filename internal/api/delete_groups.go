@@ -16,12 +16,7 @@ import (
 )
 
 func (a *API) deleteGroups(ctx context.Context, r *server.Request, req *kmsg.DeleteGroupsRequest, resp *kmsg.DeleteGroupsResponse) error {
-	told := make(map[string]bool)
-	for _, id := range req.Groups {
-		if told[id] {
-			continue
-		}
-		told[id] = true
+	for _, id := range once(req.Groups) {
 		out := kmsg.NewDeleteGroupsResponseGroup()
 		out.Group = id
 		if err := a.deleteGroup(ctx, r, id); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *API) describeGroups(ctx context.Context, r *server.Request, req *kmsg.DescribeGroupsRequest, resp *kmsg.DescribeGroupsResponse) error {
-	for _, id := range req.Groups {
+	for _, id := range once(req.Groups) {
 		out := kmsg.NewDescribeGroupsResponseGroup()
 		err := a.mayDescribe(r, id)
 		if err == nil {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -64,6 +65,17 @@ func newMemberID(r *server.Request, instance *string) string {
 		name = *instance
 	}
 	return name + "-" + storage.NewUUID().String()
+}
+
+// once leaves out the groups that a request repeats: each is answered once, or a
+// few bytes of request could be answered with all that a group has, any number of times.
+func once(ids []string) []string {
+	seen := make(map[string]bool, len(ids))
+	return slices.DeleteFunc(ids, func(id string) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
 }
 
 // answer hands a command to a group's machine, and copies the reply to resp.

@@ -21,7 +21,8 @@ import (
 func (a *API) joinGroup(ctx context.Context, r *server.Request, req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) error {
 	err := a.mayRead(r, req.Group)
 	if err == nil {
-		err = answer(ctx, a, req.Group, &group.JoinGroup{Req: req, Client: client(r), NewMemberID: newMemberID(r, req.InstanceID)}, resp)
+		cmd := &group.JoinGroup{Req: req, Client: client(r), NewMemberID: newMemberID(r, req.InstanceID), Release: r.Release}
+		err = answer(ctx, a, req.Group, cmd, resp)
 	}
 	if err != nil {
 		resp.MemberID, resp.Generation = req.MemberID, -1

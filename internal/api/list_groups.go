@@ -20,7 +20,7 @@ import (
 )
 
 func (a *API) listGroups(ctx context.Context, r *server.Request, req *kmsg.ListGroupsRequest, resp *kmsg.ListGroupsResponse) error {
-	replies, err := a.Groups.Each(ctx, &group.ListGroups{States: req.StatesFilter, Types: req.TypesFilter})
+	replies, err := a.Groups.Each(ctx, &group.ListGroups{States: group.FilterOf(req.StatesFilter), Types: group.FilterOf(req.TypesFilter)})
 	if err != nil {
 		resp.ErrorCode = a.code(err)
 		return nil

@@ -14,6 +14,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,8 +27,12 @@ import (
 
 func (a *API) offsetFetch(ctx context.Context, r *server.Request, req *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetchResponse) error {
 	if req.Version >= 8 {
+		told := make(map[string]bool, len(req.Groups))
 		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, a.fetchGroup(ctx, r, req, &req.Groups[i]))
+			if g := &req.Groups[i]; !told[g.Group] { // each once, as those that are described
+				told[g.Group] = true
+				resp.Groups = append(resp.Groups, a.fetchGroup(ctx, r, req, g))
+			}
 		}
 		return nil
 	}
@@ -57,6 +62,34 @@ func (a *API) offsetFetch(ctx context.Context, r *server.Request, req *kmsg.Offs
 		resp.Topics = append(resp.Topics, out)
 	}
 	return nil
+}
+
+// leaveOutRepeated has each partition of a long request answered once: the answer has the note
+// that was left with an offset, which may be a thousand times as long as what asks for it.
+func leaveOutRepeated(topics []kmsg.OffsetFetchRequestGroupTopic) {
+	const long = 1000
+	n := 0
+	for i := range topics {
+		n += len(topics[i].Partitions)
+	}
+	if n < long {
+		return
+	}
+	type key struct {
+		topic     string
+		id        [16]byte
+		partition int32
+	}
+	seen := make(map[key]bool)
+	for i := range topics {
+		t := &topics[i]
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(p int32) bool {
+			k := key{t.Topic, t.TopicID, p}
+			again := seen[k]
+			seen[k] = true
+			return again
+		})
+	}
 }
 
 // refuseOffsets answers every partition with one error.
@@ -90,6 +123,7 @@ func (a *API) fetchGroup(ctx context.Context, r *server.Request, req *kmsg.Offse
 	if req.Version >= 9 {
 		cmd.Member, cmd.MemberEpoch = asked.MemberID, asked.MemberEpoch
 	}
+	leaveOutRepeated(asked.Topics)
 	img := a.Image()
 	var rows []int // where each of the command's topics is answered
 	if asked.Topics != nil {

@@ -25,7 +25,7 @@ func (a *API) syncGroup(ctx context.Context, r *server.Request, req *kmsg.SyncGr
 		err = a.mayRead(r, req.Group)
 	}
 	if err == nil {
-		err = answer(ctx, a, req.Group, &group.SyncGroup{Req: req}, resp)
+		err = answer(ctx, a, req.Group, &group.SyncGroup{Req: req, Release: r.Release}, resp)
 	}
 	if errors.Is(err, kerr.CoordinatorLoadInProgress) {
 		err = kerr.RebalanceInProgress

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 func (p *part) refuse(err error) { p.set(func() { p.admit = err }) }
@@ -58,7 +60,7 @@ func TestBeginWaitsForAdmission(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		g.refused("write", put("a", "1"), kerr.CoordinatorNotAvailable)
-		g.refused("read of a machine that has not begun", get("a"), kerr.CoordinatorNotAvailable)
+		g.do("read of a machine that has not begun", get("a"), "")
 		g.r.Broadcast(put("told", "1"))
 		synctest.Wait()
 		if g.loads() != 1 || p.log.Next() > 0 || told > 0 {
@@ -123,5 +125,32 @@ func TestBroadcast(t *testing.T) {
 		if _, made := g.toys[2]; made {
 			t.Error("a shard that is not led has a machine")
 		}
+	})
+}
+
+// An append that finds no room drops the machine, and nothing is written for a
+// while; but what is there can be read at once, and everything goes on by itself.
+func TestNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, 1, nil)
+		p := g.parts[0]
+		g.r.Elected(0, 0)
+		synctest.Wait()
+		g.do("before", put("a", "1"), "")
+		for n := 1; n <= 9; n++ {
+			p.set(func() { p.fail = fmt.Errorf("%w: %w", vfs.ErrNoSpace, kerr.KafkaStorageError) })
+			g.refused("no room", put("a", "2"), kerr.NotCoordinator)
+			synctest.Wait()
+			g.do("read", get("a"), "1")
+			p.set(func() { p.fail = nil })
+			g.refused("soon after", put("a", "2"), kerr.CoordinatorNotAvailable)
+			g.do("read", get("a"), "1")
+			if g.loads() != 1+n {
+				t.Errorf("%d loads after %d failures", g.loads(), n)
+			}
+			time.Sleep(maxBackOff)
+		}
+		g.do("after", put("a", "2"), "1")
+		g.agrees()
 	})
 }

@@ -11,11 +11,15 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/storage"
 )
 
-// timersAtOnce bounds the timers of one run: commands get their turn between.
-const timersAtOnce = 1000
+// timersAtOnce and fireFor bound the timers of one run: commands get their turn
+// between.
+const (
+	timersAtOnce = 1000
+	fireFor      = 10 * time.Millisecond
+)
 
-// frozen is how long no timer fires after the partition could not be written.
-// Members get that long to be heard once it can.
+// frozen is how long no timer fires after the partition could not be written, or
+// this process did not run. Members get that long to be heard.
 const frozen = 10 * time.Second
 
 // drain runs the events through the machine. An error means that its state ran
@@ -33,6 +37,9 @@ func (s *shard) drain(l *live, events []event) (err error) {
 		}
 	}()
 	l.now, l.admitted = time.Now(), l.part.Admit()
+	if l.admitted == nil && l.now.Before(l.closed) {
+		l.admitted = fmt.Errorf("%w: the last append found no room", kerr.KafkaStorageError)
+	}
 	if !l.leads() {
 		return kerr.NotLeaderForPartition
 	}
@@ -89,7 +96,7 @@ func (s *shard) step(l *live, e event) error {
 	case e.call == nil && l.admitted != nil:
 		l.behind = true
 		return nil
-	case l.admitted != nil && (!reads || l.fresh):
+	case l.admitted != nil && !reads:
 		e.call.fail(fmt.Errorf("%w: %w", kerr.CoordinatorNotAvailable, l.admitted))
 		return nil
 	case e.call != nil:
@@ -99,6 +106,9 @@ func (s *shard) step(l *live, e event) error {
 	err := s.take(l, l.machine.Step(l.now, l.asked.token, e.cmd))
 	if l.asked.call != nil {
 		l.calls[l.asked.token] = l.asked.call
+		if p, ok := e.cmd.(Parker); ok {
+			p.Parked()
+		}
 	}
 	l.asked = asked{}
 	return err
@@ -106,21 +116,35 @@ func (s *shard) step(l *live, e event) error {
 
 // fire lets timers that are due reach the machine.
 func (s *shard) fire(l *live) error {
+	if slept := s.r.sleep.until(l.now); slept.After(l.thaw) {
+		l.thaw = slept
+	}
 	if l.now.Before(l.thaw) {
 		l.timers.arm(l.now, l.thaw)
 		return nil
 	}
-	for range timersAtOnce {
+	l.timers.round++
+	began := l.now
+	for n := range timersAtOnce {
 		key, due := l.timers.next(l.now)
 		if !due {
-			l.timers.armFirst(l.now)
-			return nil
+			break
+		}
+		if n == 0 {
+			began = time.Now()
 		}
 		if err := s.take(l, l.machine.Fire(l.now, key)); err != nil {
 			return err
 		}
+		if time.Since(began) > fireFor {
+			break
+		}
 	}
-	s.key.Wake()
+	if l.timers.due(l.now) {
+		s.key.Wake()
+	} else {
+		l.timers.armFirst(l.now)
+	}
 	return nil
 }
 
@@ -171,22 +195,26 @@ func (s *shard) flush(l *live) error {
 	return nil
 }
 
+// append writes the run's records: at once, but for a step that is larger than
+// what goes into one append.
 func (s *shard) append(l *live) error {
-	buf, records, err := l.writer.finish()
+	appends, records, err := l.writer.finish()
 	if err != nil || records == 0 {
 		return err
 	}
-	res, err := l.part.Append(l.now, buf, replica.AppendOpts{Acks: -1, Origin: storage.FromCoordinator, AllowZstd: true})
-	if err != nil {
-		return err
+	for _, buf := range appends {
+		res, err := l.part.Append(l.now, buf, replica.AppendOpts{Acks: -1, Origin: storage.FromCoordinator, AllowZstd: true})
+		if err != nil {
+			return err
+		}
+		if res.Epoch != l.term.epoch {
+			return kerr.NotLeaderForPartition
+		}
+		l.written = res.Last + 1
+		s.r.cfg.Metrics.appends.Inc()
 	}
-	if res.Epoch != l.term.epoch {
-		return kerr.NotLeaderForPartition
-	}
-	l.written = res.Last + 1
 	l.writer.reset(l.now)
 	s.r.cfg.Metrics.records.Add(float64(records))
-	s.r.cfg.Metrics.appends.Inc()
 	return nil
 }
 

@@ -13,15 +13,15 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/replica"
 )
 
-// beginLoad starts the load of a term; s.mu is held.
-func (s *shard) beginLoad() {
+// beginLoad starts the load of a term, after a pause; s.mu is held.
+func (s *shard) beginLoad(pause time.Duration) {
 	if s.r.ctx.Err() != nil {
 		return
 	}
 	s.state = stateLoading
 	s.term.load++
 	s.ctx, s.cancel = context.WithCancel(s.r.ctx)
-	ctx, t, pause := s.ctx, s.term, s.backOff
+	ctx, t := s.ctx, s.term
 	s.r.wg.Go(func() {
 		if err := s.loadTerm(ctx, t, pause); err != nil && ctx.Err() == nil {
 			s.failed(t, fmt.Errorf("load: %w", err))
@@ -72,6 +72,7 @@ func (s *shard) loadTerm(ctx context.Context, t term, pause time.Duration) (err 
 		return nil
 	}
 	s.state, s.live, s.since = stateActive, l, time.Now()
+	l.closed = s.closed
 	level := s.log.Debug
 	if records > 0 {
 		level = s.log.Info

@@ -8,9 +8,14 @@ type Token uint64
 // Command is what a machine is asked; its type is the machine's.
 type Command any
 
-// Query is a command that changes nothing: no records follow from it, so it is
-// taken when the partition cannot be written, too, once the machine has begun.
+// Query is a command that writes nothing, whatever the machine holds, so that it
+// is taken while the partition cannot be written, too, be it before Loaded.
 type Query interface{ Query() }
+
+// Parker is a command that is told, once, when the machine has taken it and
+// its caller waits on: nothing of it is needed any more. Parked is called between
+// steps and does not block.
+type Parker interface{ Parked() }
 
 // Record is one record of the internal topic. Value is nil for a tombstone.
 // Body is the machine's own form of it, so that what was just encoded is not
@@ -96,6 +101,6 @@ type Machine interface {
 	// ApplyMarker takes a marker that ends a producer's transaction.
 	ApplyMarker(p Producer, commit bool)
 	// Loaded is called once, when the whole log was applied and the partition can
-	// be written, before anything else: time to set timers.
+	// be written, before anything but queries: time to set timers.
 	Loaded(now time.Time) Out
 }

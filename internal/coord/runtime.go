@@ -46,7 +46,8 @@ type Config struct {
 	Workers int // that run shards
 	// MaxBatchBytes is where a batch of several steps' records is closed, and the
 	// append with it: below the topic's max.message.bytes, by what compression
-	// adds to what cannot be compressed, and below its segment.bytes.
+	// adds to what cannot be compressed. One step may append three of them, which
+	// its segment.bytes must hold, and larger ones append more than once.
 	MaxBatchBytes int
 	Encoding      batch.Encoding
 	LoadBytes     int // read at a time while loading
@@ -78,6 +79,8 @@ type Runtime struct {
 	// bubble must not turn up in another.
 	calls sync.Pool
 
+	sleep sleep
+
 	mu     sync.RWMutex // the map only
 	shards map[int32]*shard
 
@@ -101,6 +104,8 @@ func New(cfg Config) *Runtime {
 // Run works until ctx ends; every shard is dropped then.
 func (r *Runtime) Run(ctx context.Context) error {
 	r.ctx = ctx
+	r.sleep.begin()
+	r.wg.Go(func() { r.sleep.watch(ctx, r.cfg.Log) })
 	close(r.calm)
 	err := r.exec.Run(ctx)
 	for _, s := range r.all() {

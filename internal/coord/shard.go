@@ -13,6 +13,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/loop"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 type state int8
@@ -46,6 +47,7 @@ type shard struct {
 	ctx      context.Context // of the term
 	cancel   context.CancelFunc
 	backOff  time.Duration
+	closed   time.Time // nothing is written before
 	since    time.Time // active
 	parked   parking
 	live     *live // while active
@@ -70,6 +72,7 @@ type live struct {
 	fresh   bool      // Loaded has not been called
 	behind  bool      // the command of Begin is due
 	thaw    time.Time // before it, no timer reaches the machine
+	closed  time.Time // before it, nothing is written
 	// written is the offset behind everything that the machine's state holds:
 	// the end of the load, then of the last append.
 	written int64
@@ -201,7 +204,7 @@ func (s *shard) elect(epoch kafka.LeaderEpoch) {
 	s.dropLocked()
 	s.term.epoch = epoch
 	s.backOff = 0
-	s.beginLoad()
+	s.beginLoad(0)
 }
 
 // resign ends whatever the shard is in.
@@ -277,7 +280,13 @@ func (s *shard) failed(t term, cause error) {
 	s.backOff = min(max(s.backOff*2, minBackOff), maxBackOff)
 	s.log.Error("coordinator dropped its state, and loads it again", "of", s.r.cfg.Name, "epoch", t.epoch, "in", s.backOff, "err", cause)
 	s.r.cfg.Metrics.dropped.Inc()
-	s.beginLoad()
+	if errors.Is(cause, vfs.ErrNoSpace) {
+		// The log can be read: it is what is written that waits.
+		s.closed = time.Now().Add(s.backOff)
+		s.beginLoad(0)
+		return
+	}
+	s.beginLoad(s.backOff)
 }
 
 // termOver says that an error of a partition means that the term is over.

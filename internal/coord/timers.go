@@ -13,11 +13,13 @@ type timers struct {
 	alarm *time.Timer
 	armed time.Time // what the alarm is set for; zero: not set
 	wake  func()
+	round int // of firing
 }
 
 type timer struct {
 	Timer
 	index int
+	round int // in which it was set
 }
 
 func newTimers(wake func()) timers {
@@ -29,21 +31,25 @@ func (t *timers) set(x Timer) {
 	e := t.byKey[x.Key]
 	switch {
 	case e == nil && !x.At.IsZero():
-		e = &timer{Timer: x}
+		e = &timer{Timer: x, round: t.round}
 		t.byKey[x.Key] = e
 		heap.Push(&t.heap, e)
 	case e != nil && x.At.IsZero():
 		heap.Remove(&t.heap, e.index)
 		delete(t.byKey, x.Key)
 	case e != nil:
-		e.At = x.At
+		e.At, e.round = x.At, t.round
 		heap.Fix(&t.heap, e.index)
 	}
 }
 
-// next takes the first timer if it is due.
+// due says whether the first timer is due.
+func (t *timers) due(now time.Time) bool { return len(t.heap) > 0 && !t.heap[0].At.After(now) }
+
+// next takes the first timer if it is due, unless it was set in this round: a
+// machine that sets a timer for now wants others to have their turn.
 func (t *timers) next(now time.Time) (key TimerKey, due bool) {
-	if len(t.heap) == 0 || t.heap[0].At.After(now) {
+	if !t.due(now) || t.heap[0].round == t.round {
 		return key, false
 	}
 	e := heap.Pop(&t.heap).(*timer)

@@ -281,6 +281,7 @@ func TestTimerHeap(t *testing.T) {
 			}
 			now = now.Add(time.Duration(rng.IntN(20)) * time.Second)
 			var last time.Time
+			x.round++
 			for {
 				key, due := x.next(now)
 				if !due {
@@ -303,4 +304,102 @@ func TestTimerHeap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A machine that sets a timer for now goes on in the next run: commands that
+// wait come before.
+func TestTimerForNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, 1, nil)
+		g.r.Elected(0, 0)
+		synctest.Wait()
+		const rounds = 50
+		slices := 0
+		g.set(func() {
+			g.onFire = func(m *toy, now time.Time, key TimerKey) (out Out) {
+				if slices++; slices < rounds {
+					out.Timers = []Timer{{key, now}}
+				}
+				if slices == 2 { // while it is at it, somebody comes
+					go func() {
+						_, _ = g.r.Do(bg, 0, act(func(_ *toy, _ time.Time, to Token) Out {
+							if slices > 3 {
+								t.Errorf("a command waited for %d slices", slices-2)
+							}
+							return Out{Replies: []Reply{{to, nil}}}
+						}))
+					}()
+					time.Sleep(fireFor)
+				}
+				return out
+			}
+		})
+		g.do("set", setTimer("a", 0), nil)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if slices != rounds {
+			t.Errorf("%d slices, want %d", slices, rounds)
+		}
+	})
+}
+
+// After a time in which the process did not run, time-outs wait for those who
+// could not be heard; whoever runs first notices.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, 1, nil)
+		f := g.notes()
+		g.r.Elected(0, 0)
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond) // between two ticks of the watch
+		g.do("set", setTimer("a", 300*time.Millisecond), nil)
+		g.do("set", setTimer("b", 20*time.Second), nil)
+		sleeps := func(d time.Duration) {
+			then := time.Now().Add(-d)
+			g.r.sleep.alive.Store(&then)
+		}
+		sleeps(asleep)
+		time.Sleep(time.Second)
+		f.want("after a sleep", "")
+		time.Sleep(10 * time.Second)
+		f.want("thawed", "a@11")
+		g.do("set", setTimer("a", 300*time.Millisecond), nil)
+		sleeps(asleep / 2)
+		time.Sleep(time.Second)
+		f.want("a pause", "a@11.4")
+		time.Sleep(time.Minute)
+		f.want("the rest", "b@20.1")
+	})
+}
+
+// taken is a command that wants to be told when it waits.
+type taken struct {
+	act
+	parked int
+}
+
+func (c *taken) Parked() { c.parked++ }
+
+// Who waits for a reply is told that nothing of the command is needed any more;
+// who is answered at once is not.
+func TestParker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, 1, nil)
+		g.r.Elected(0, 0)
+		synctest.Wait()
+		at := &taken{act: put("a", "1")}
+		g.do("answered", at, "")
+		waiting := &taken{act: wait()}
+		o := g.start(bg, "waits", waiting)
+		synctest.Wait()
+		if at.parked != 0 || waiting.parked != 1 {
+			t.Errorf("told %d and %d times", at.parked, waiting.parked)
+		}
+		g.do("wake", wake(), 1)
+		o.is("woken")
+		if waiting.parked != 1 {
+			t.Errorf("told %d times", waiting.parked)
+		}
+	})
 }

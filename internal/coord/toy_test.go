@@ -55,6 +55,8 @@ func (m *toy) Step(now time.Time, to Token, cmd Command) Out {
 		return f(m, now, to)
 	case look:
 		return f(m, now, to)
+	case *taken:
+		return f.act(m, now, to)
 	}
 	panic(fmt.Sprintf("unknown command %T", cmd))
 }

@@ -15,6 +15,7 @@ type writer struct {
 
 	builder batch.Builder
 	buf     []byte
+	ends    []int // of the batches in buf
 	nowMs   int64
 	txn     Producer // of the batch that is being built
 	records int
@@ -28,7 +29,7 @@ func (w *writer) reset(now time.Time) {
 	if cap(w.buf) > keepBuffer {
 		w.buf = nil
 	}
-	w.buf, w.nowMs, w.records, w.err = w.buf[:0], now.UnixMilli(), 0, nil
+	w.buf, w.ends, w.nowMs, w.records, w.err = w.buf[:0], w.ends[:0], now.UnixMilli(), 0, nil
 	w.begin(NoProducer)
 }
 
@@ -83,11 +84,27 @@ func (w *writer) close() {
 		return
 	}
 	w.buf, _, w.err = w.builder.Build(w.buf)
+	w.ends = append(w.ends, len(w.buf))
 	w.begin(NoProducer)
 }
 
-// finish gives the batches, in the order of the steps. They are valid until reset.
-func (w *writer) finish() (buf []byte, records int, err error) {
+// batchesAtOnce bounds an append, in full batches: a segment of the topic holds more.
+const batchesAtOnce = 3
+
+// finish gives the batches, in the order of the steps, in lots of what one append
+// takes. They are valid until reset.
+func (w *writer) finish() (appends [][]byte, records int, err error) {
 	w.close()
-	return w.buf, w.records, w.err
+	from, to := 0, 0
+	for _, end := range w.ends {
+		if to > from && end-from > batchesAtOnce*w.max {
+			appends = append(appends, w.buf[from:to])
+			from = to
+		}
+		to = end
+	}
+	if to > from {
+		appends = append(appends, w.buf[from:to])
+	}
+	return appends, w.records, w.err
 }

@@ -68,7 +68,7 @@ func TestBatches(t *testing.T) {
 		{"what fits goes together", []Command{many("a", 100), many("bc", 100), many("d", 0)}, "abcd", []int{1}},
 		{"a step is whole in a batch", []Command{many("abc", 200), many("def", 200), many("g", 10)}, "abc defg", []int{1, 1}},
 		{"a larger one is cut", []Command{many("a", 10), many("bcdefghij", 200), many("k", 10)}, "a bcde fghi j k", []int{1, 3, 1}},
-		{"a record that is larger alone", []Command{many("a", 10), many("bcd", 2000), many("e", 10)}, "a b c d e", []int{1, 3, 1}},
+		{"a record that is larger alone", []Command{many("a", 10), many("bcd", 2000), many("e", 10)}, "a b c d e", []int{1, 1, 1, 1, 1}},
 		{"no records", []Command{many("", 0), many("a", 10), many("", 0)}, "a", []int{1}},
 		{"an append is no larger than a batch", []Command{
 			many("a", 900), many("b", 900), many("c", 900), many("d", 900), many("e", 900), many("f", 900),
@@ -149,15 +149,27 @@ func TestRunLargerThanSegment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, 1, func(c *Config) { c.MaxBatchBytes = 10_000 })
 		p := g.parts[0]
-		p.set(func() { p.most = 20_000 })
+		p.set(func() { p.most = 40_000 })
 		g.r.Elected(0, 0)
 		synctest.Wait()
 		var cmds []Command
-		for i := range 50 {
+		for i := range 100 {
 			cmds = append(cmds, many(string(rune('A'+i)), 3000))
 		}
 		g.together(cmds...)
 		g.agrees()
+
+		// So does a step that is larger alone; nobody is answered between its parts.
+		p.hold()
+		step := g.start(bg, "one step", many("abcdefghijklmnopqrstuvwxyz", 3000))
+		synctest.Wait()
+		p.commit(p.log.Next() - 1)
+		synctest.Wait()
+		step.waits()
+		p.free()
+		step.is(nil)
+		g.agrees()
+
 		p.set(func() { p.most = 100 })
 		g.refused("a record that the topic does not take", many("z", 1000), kerr.NotCoordinator)
 		time.Sleep(time.Second)
@@ -195,11 +207,16 @@ func TestWriterRandom(t *testing.T) {
 					steps++
 				}
 			}
-			buf, n, err := w.finish()
+			appends, n, err := w.finish()
 			if err != nil || n != len(want) {
 				t.Fatalf("seed %d: %d records of %d: %v", seed, n, len(want), err)
 			}
-			for len(buf) > 0 {
+			for _, a := range appends {
+				if first, _, err := batch.Next(a); err != nil || len(a) > batchesAtOnce*w.max && first.Size() < len(a) {
+					t.Fatalf("seed %d: an append of %d bytes and more than a batch: %v", seed, len(a), err)
+				}
+			}
+			for buf := slices.Concat(appends...); len(buf) > 0; {
 				b, rest, err := batch.Next(buf)
 				if err != nil || !b.CRCValid() {
 					t.Fatalf("seed %d: %v", seed, err)

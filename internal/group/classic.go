@@ -17,13 +17,15 @@ func (m *Machine) applyClassic(b *classicRecord) {
 		c, ok := g.members.(*classic)
 		if !ok {
 			c = newClassic(b.Group)
+			c.sum = &m.unsaid
 			g.members = c
 		}
 		c.follow(b.Value)
 		return
 	}
 	if g := m.lookup(b.Group); g != nil {
-		if _, ok := g.members.(*classic); ok {
+		if c, ok := g.members.(*classic); ok {
+			c.clear()
 			g.members = nil
 			m.drop(g)
 		}
@@ -62,7 +64,7 @@ func (c *classic) follow(v *kmsg.GroupMetadataValue) {
 // follow makes a member what its record says, of the protocol that was chosen.
 func (m *classicMember) follow(r *kmsg.GroupMetadataValueMember, protocol string) {
 	m.id, m.instance, m.clientID, m.host = r.MemberID, r.InstanceID, r.ClientID, r.ClientHost
-	m.rebalanceMs, m.sessionMs, m.assignment = r.RebalanceTimeoutMillis, r.SessionTimeoutMillis, r.Assignment
+	m.rebalanceMs, m.sessionMs, m.assignment, m.written = r.RebalanceTimeoutMillis, r.SessionTimeoutMillis, r.Assignment, true
 	if m.rebalanceMs == -1 { // version 0 of the record has none
 		m.rebalanceMs = m.sessionMs
 	}
@@ -202,7 +204,8 @@ func draftClassic(id string, generation int32, members []*classicMember, now tim
 // tombstones of what it was before.
 func (s *step) restoreClassic(c *classic) *Group {
 	g := s.of(c.id)
-	g.members = c
+	g.members, c.sum = c, &s.unsaid
+	s.unsaid += c.unsaid
 	s.emit(c.body())
 	for _, m := range c.sorted() {
 		s.touch(c, m)

@@ -118,6 +118,7 @@ func (s *step) pendingExpired(group, member string) {
 		return
 	}
 	delete(c.pending, member)
+	c.weighPending(member, -1)
 	if c.phase == phasePreparing && c.allJoined() {
 		s.completeJoin(g, c)
 	}
@@ -126,5 +127,6 @@ func (s *step) pendingExpired(group, member string) {
 // dropPending withdraws a member id before its time.
 func (s *step) dropPending(c *classic, member string) {
 	delete(c.pending, member)
+	c.weighPending(member, -1)
 	s.cancel(timerPending, c.id, member)
 }

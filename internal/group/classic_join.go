@@ -16,6 +16,12 @@ const (
 	joinSkipAssignment = 9
 )
 
+// maxUnsaid bounds what members of a shard's classic groups say and no record has
+// yet, and the ids that were handed out: until a group has agreed on a generation,
+// a join costs who sends it nothing. Above, members are told to come again; there
+// is room for thousands of groups that rebalance at once. (Apache Kafka has no bound.)
+const maxUnsaid = 64 << 20
+
 // joinGroup takes a member into a group.
 func (s *step) joinGroup(to coord.Token, c *JoinGroup) {
 	r := c.Req
@@ -39,6 +45,8 @@ func (s *step) joinGroup(to coord.Token, c *JoinGroup) {
 		s.reply(to, joinError("", kerr.GroupMaxSizeReached))
 	case !cl.accepts(r):
 		s.reply(to, joinError(r.MemberID, kerr.InconsistentGroupProtocol))
+	case s.unsaid > maxUnsaid:
+		s.reply(to, joinError(r.MemberID, kerr.CoordinatorNotAvailable))
 	case r.MemberID == "":
 		s.joinNew(to, c, g, cl)
 	default:
@@ -54,15 +62,16 @@ func (s *step) checkJoin(c *JoinGroup) *kerr.Error {
 		return kerr.InvalidGroupID
 	case session < s.cfg.MinSession || session > s.cfg.MaxSession:
 		return kerr.InvalidSessionTimeout
-	case !c.fitsRecord():
+	case !c.fitsRecord(s.cfg.MaxRecordBytes):
 		return kerr.InvalidRequest
 	}
 	return nil
 }
 
-// fitsRecord says whether the strings of a join fit those of the group's record.
-// Compact strings can be longer; Apache Kafka does not read such a request.
-func (c *JoinGroup) fitsRecord() bool {
+// fitsRecord says whether the strings of a join fit those of the group's record,
+// and what is said under each protocol the record. Compact strings can be longer;
+// Apache Kafka does not read such a request.
+func (c *JoinGroup) fitsRecord(most int) bool {
 	r := c.Req
 	longest := max(len(r.Group), len(r.MemberID), len(c.NewMemberID), len(r.ProtocolType))
 	if r.InstanceID != nil {
@@ -70,6 +79,9 @@ func (c *JoinGroup) fitsRecord() bool {
 	}
 	for i := range r.Protocols {
 		longest = max(longest, len(r.Protocols[i].Name))
+		if len(r.Protocols[i].Metadata) > most {
+			return false
+		}
 	}
 	return longest <= maxString
 }
@@ -135,6 +147,7 @@ func (s *step) joinNew(to coord.Token, c *JoinGroup, g *Group, cl *classic) {
 		}
 	} else if c.Req.Version >= joinKnownID {
 		cl.pending[c.NewMemberID] = true
+		cl.weighPending(c.NewMemberID, 1)
 		s.timer(timerPending, cl.id, c.NewMemberID, s.now.Add(millis(c.Req.SessionTimeoutMillis)))
 		s.reply(to, joinError(c.NewMemberID, kerr.MemberIDRequired))
 		return

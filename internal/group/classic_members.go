@@ -57,12 +57,40 @@ func (c *classic) offer(m *classicMember, n int) {
 			delete(c.offered, m.protocols[i].Name)
 		}
 	}
+	if !m.written {
+		c.weigh(n * weight(m.id, m.protocols))
+	}
+}
+
+// weigh counts bytes that members say and no record has.
+func (c *classic) weigh(bytes int) {
+	c.unsaid += bytes
+	if c.sum != nil {
+		*c.sum += bytes
+	}
+}
+
+// weighPending counts an id that was handed out, or no longer. They outlive the members.
+func (c *classic) weighPending(id string, n int) {
+	if c.sum != nil {
+		*c.sum += n * weight(id, nil)
+	}
+}
+
+// weight is about what a member takes.
+func weight(id string, protocols []kmsg.JoinGroupRequestProtocol) int {
+	const overhead, each = 500, 64
+	size := overhead + len(id)
+	for i := range protocols {
+		size += each + len(protocols[i].Name) + len(protocols[i].Metadata)
+	}
+	return size
 }
 
 // update takes over what a member says when it joins again.
 func (c *classic) update(m *classicMember, r *kmsg.JoinGroupRequest) {
 	c.offer(m, -1)
-	m.protocols = protocolsOf(r)
+	m.protocols, m.written = protocolsOf(r), false
 	c.offer(m, 1)
 	m.rebalanceMs, m.sessionMs = rebalanceMs(r), r.SessionTimeoutMillis
 }

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/coord"
@@ -79,8 +81,9 @@ func (s *step) completeJoin(g *Group, c *classic) {
 		}
 	}
 	if !c.elect() && len(c.members) > 0 {
-		// Static members alone, and none of them is here to lead: wait on.
-		s.timer(timerRebalance, c.id, "", s.now.Add(c.rebalanceTimeout()))
+		// Static members alone, and none of them is here to lead: wait on, and do
+		// not spin where they have no time-out.
+		s.timer(timerRebalance, c.id, "", s.now.Add(max(c.rebalanceTimeout(), time.Second)))
 		return
 	}
 	c.generation++

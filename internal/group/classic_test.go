@@ -145,7 +145,7 @@ func TestClassicHistories(t *testing.T) {
 				h.held(i)
 			}
 			// Nobody says any more: sessions end, and nobody waits.
-			h.pass(2 * time.Hour)
+			h.wait(2 * time.Hour)
 			h.check("the end")
 			h.held(300)
 			if c := h.members(); len(h.who) != 0 || c != nil && (c.phase != phaseEmpty || len(c.pending) > 0) {
@@ -180,10 +180,6 @@ func (h *history) held(i int) {
 	if waiting := slices.Sorted(maps.Keys(h.who)); !slices.Equal(known, waiting) {
 		h.t.Fatalf("step %d: %v wait, the machine knows of %v", i, waiting, known)
 	}
-}
-
-func (h *history) pass(d time.Duration) string {
-	return h.advance(metatest.Words{D: &datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: d.String()}}}})
 }
 
 func (h *history) act() string {
@@ -235,7 +231,7 @@ func (h *history) act() string {
 			return h.do("delete", &DeleteGroup{Group: group})
 		}
 	}
-	return h.pass(time.Duration(h.IntN(8000)) * time.Millisecond)
+	return h.wait(time.Duration(h.IntN(8000)) * time.Millisecond)
 }
 
 func (h *history) joins(group, id string, instance *string) string {

@@ -49,6 +49,8 @@ type classic struct {
 	joining  int               // members that wait for the others to join
 	unsynced int               // members of this generation that are yet to sync
 	pending  map[string]bool   // ids handed out that nobody has joined with (KIP-394)
+	unsaid   int               // bytes of what members say and no record has
+	sum      *int              // of it in all groups of the shard; nil: a draft
 	topics   map[string]bool   // that members read; nil where that is not known
 
 	// The first rebalance of an empty group waits for more members (KIP-134).
@@ -71,6 +73,7 @@ type classicMember struct {
 	assignment  []byte
 	join, sync  coord.Token // who waits for the join, for the assignment; 0 nobody
 	fresh       bool        // has not completed a join yet
+	written     bool        // a record has what it says
 	unsynced    bool        // is yet to sync in this generation
 	deadline    time.Time   // of the session
 	alarm       time.Time   // when the session timer fires; zero: none is set
@@ -87,6 +90,7 @@ func (c *classic) clear() {
 	c.members = map[string]*classicMember{}
 	c.statics = map[string]string{}
 	c.offered = map[string]int{}
+	c.weigh(-c.unsaid)
 	c.joining, c.unsynced = 0, 0
 	if c.pending == nil {
 		c.pending = map[string]bool{}

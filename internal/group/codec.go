@@ -178,7 +178,7 @@ func appendKey(typ int16, names ...string) []byte {
 // encodeOffset takes one allocation for key and value: a commit is the most
 // frequent write by far.
 func encodeOffset(r *offsetRecord) (key, value []byte) {
-	n, v := 2+2+len(r.Group)+2+len(r.Topic)+4, r.Value
+	n, v := offsetKeySize(r.Group, r.Topic), r.Value
 	b := make([]byte, 0, n+offsetSize(v))
 	b = kbin.AppendInt16(b, keyOffset)
 	b = kbin.AppendString(b, r.Group)
@@ -208,6 +208,9 @@ func encodeOffset(r *offsetRecord) (key, value []byte) {
 	}
 	return b[:n:n], b[n:]
 }
+
+// offsetKeySize is the number of bytes of an offset's key.
+func offsetKeySize(group, topic string) int { return 2 + 2 + len(group) + 2 + len(topic) + 4 }
 
 // offsetSize is the number of bytes of an offset's value.
 func offsetSize(v *offset) int {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-mq/barnabas/internal/coord"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 )
@@ -22,10 +23,32 @@ type JoinGroup struct {
 	Client Client
 	// NewMemberID is the id for a member that comes without one.
 	NewMemberID string
+	// Release is called when the member waits for others, and the bytes of the
+	// request are needed no longer; it may be nil.
+	Release func()
+}
+
+// Parked implements coord.Parker.
+func (c *JoinGroup) Parked() {
+	c.Req.Protocols = nil
+	if c.Release != nil {
+		c.Release()
+	}
 }
 
 // SyncGroup is answered with *kmsg.SyncGroupResponse.
-type SyncGroup struct{ Req *kmsg.SyncGroupRequest }
+type SyncGroup struct {
+	Req     *kmsg.SyncGroupRequest
+	Release func() // as of JoinGroup
+}
+
+// Parked implements coord.Parker.
+func (c *SyncGroup) Parked() {
+	c.Req.GroupAssignment = nil
+	if c.Release != nil {
+		c.Release()
+	}
+}
 
 // Heartbeat is answered with *kmsg.HeartbeatResponse.
 type Heartbeat struct{ Req *kmsg.HeartbeatRequest }
@@ -42,6 +65,9 @@ type ConsumerHeartbeat struct {
 	// Visible says which topics the client may see (DESCRIBE): a regular
 	// expression matches no others. Nil: all. It is pure.
 	Visible func(topic string) bool
+	// Regex is the request's regular expression as ReadRegex reads it: beforehand,
+	// for it takes long. Nil: it is read when it is needed.
+	Regex *Regex
 }
 
 // CommitOffsets is answered with *OffsetsCommitted.
@@ -132,9 +158,8 @@ type OffsetsDeleted struct {
 // DeleteGroup is answered with a protocol error code, an int16.
 type DeleteGroup struct{ Group string }
 
-// ListGroups is answered with []kmsg.ListGroupsResponseGroup, by id. Filters
-// are compared without case; empty ones let all pass.
-type ListGroups struct{ States, Types []string }
+// ListGroups is answered with []kmsg.ListGroupsResponseGroup, by id. Empty filters let all pass.
+type ListGroups struct{ States, Types Filter }
 
 // DescribeGroup is answered with *kmsg.DescribeGroupsResponseGroup.
 type DescribeGroup struct {
@@ -171,3 +196,21 @@ type NewImage struct {
 	Image *meta.Image
 	Delta *meta.Delta // nil: everything may have changed
 }
+
+// These write nothing, whatever they find: they are answered while the log
+// cannot be written, too. A heartbeat of the classic protocol moves a deadline alone.
+var (
+	_ coord.Query = (*FetchOffsets)(nil)
+	_ coord.Query = (*ListGroups)(nil)
+	_ coord.Query = (*DescribeGroup)(nil)
+	_ coord.Query = (*DescribeConsumerGroup)(nil)
+	_ coord.Query = (*Observe)(nil)
+	_ coord.Query = (*Heartbeat)(nil)
+)
+
+func (*FetchOffsets) Query()          {}
+func (*ListGroups) Query()            {}
+func (*DescribeGroup) Query()         {}
+func (*DescribeConsumerGroup) Query() {}
+func (*Observe) Query()               {}
+func (*Heartbeat) Query()             {}

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"cmp"
+
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
 
@@ -24,6 +26,7 @@ type consumer struct {
 	// Sums over it, so that a heartbeat looks at no other member.
 	statics   map[string]string                  // instance id to member id
 	topics    map[string]readers                 // by name
+	alike     map[readers]int                    // to the topics that have them
 	regexes   map[string]int                     // regular expression to the members that have it
 	assignors map[string]int                     // name to the members that want it
 	owners    map[kafka.TopicID]map[int32]string // member that has a partition, until it gave it up
@@ -42,6 +45,10 @@ var _ protocol = (*consumer)(nil)
 // readers are the members that read a topic by its name, and the regular
 // expressions that match it.
 type readers struct{ byName, byRegex int }
+
+func (r readers) compare(o readers) int {
+	return cmp.Or(cmp.Compare(r.byName, o.byName), cmp.Compare(r.byRegex, o.byRegex))
+}
 
 // consumerMember is one member. A change replaces it, and what meta and cur point
 // to never changes.
@@ -67,7 +74,7 @@ func newConsumer(group string, index *topicIndex) *consumer {
 		// As in Apache Kafka a group begins at 1: epoch 0 is a member that joins.
 		epoch: 1, made: targetEpoch{Epoch: 1},
 		members: map[string]*consumerMember{}, targets: map[string]map[kafka.TopicID][]int32{},
-		resolved: map[string]*regexTopics{}, statics: map[string]string{}, topics: map[string]readers{},
+		resolved: map[string]*regexTopics{}, statics: map[string]string{}, topics: map[string]readers{}, alike: map[readers]int{},
 		regexes: map[string]int{}, assignors: map[string]int{}, owners: map[kafka.TopicID]map[int32]string{},
 		settled: map[int32]int{}, offered: map[string]int{},
 	}

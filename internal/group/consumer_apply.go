@@ -212,6 +212,12 @@ func count[K comparable](m map[K]int, k K, by int) {
 func (c *consumer) read(topic string, byName, byRegex int) {
 	was := c.topics[topic]
 	is := readers{was.byName + byName, was.byRegex + byRegex}
+	if (was != readers{}) {
+		count(c.alike, was, -1)
+	}
+	if (is != readers{}) {
+		count(c.alike, is, 1)
+	}
 	switch {
 	case is == readers{}:
 		delete(c.topics, topic)

@@ -118,7 +118,7 @@ func (s *step) beat(c *ConsumerHeartbeat, resp *kmsg.ConsumerGroupHeartbeatRespo
 		return no
 	}
 	next := m.meta.with(c)
-	if no := checkRegex(e.consumer, m.meta, next); no != nil {
+	if no := checkRegex(e.consumer, m.meta, next, c); no != nil {
 		return no
 	}
 	if m.cur.State == memberUnknown && (owned == nil || len(owned) > 0) {
@@ -132,7 +132,7 @@ func (s *step) beat(c *ConsumerHeartbeat, resp *kmsg.ConsumerGroupHeartbeatRespo
 	if replaces != nil {
 		s.replaceStatic(cons, replaces.id, m)
 	}
-	cons, changed := s.subscribe(cons, m, next, c.Visible)
+	cons, changed := s.subscribe(cons, m, next, c)
 	s.assignIfDue(cons)
 	now := s.reconcile(cons, cons.members[m.id], changed, owned)
 	set := s.settings(cons.group)

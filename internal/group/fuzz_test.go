@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/coord"
@@ -43,7 +42,7 @@ func FuzzMachine(f *testing.F) {
 			}
 		}
 		h.check("the end")
-		h.pass(25 * 24 * time.Hour) // the longest rebalance time-out there is
+		h.wait(25 * 24 * time.Hour) // the longest rebalance time-out there is
 		h.known()
 		if len(h.who) > 0 {
 			t.Fatalf("%v wait for ever", h.who)
@@ -143,6 +142,16 @@ func (h *hostile) owned() []kmsg.ConsumerGroupHeartbeatRequestTopic {
 	return []kmsg.ConsumerGroupHeartbeatRequestTopic{t, t}[:1+h.below(2)]
 }
 
+// do is rig.do, and sees that who only asks writes nothing.
+func (h *hostile) do(who string, cmd coord.Command) {
+	h.t.Helper()
+	n := len(h.log)
+	h.rig.do(who, cmd)
+	if _, reads := cmd.(coord.Query); reads && len(h.log) > n {
+		h.t.Fatalf("%T wrote %d records", cmd, len(h.log)-n)
+	}
+}
+
 const hostileKinds = 16
 
 func (h *hostile) act() {
@@ -186,7 +195,7 @@ func (h *hostile) act() {
 	case 14:
 		h.end(coord.Producer{ID: int64(h.below(3)), Epoch: 0}, h.below(2) == 0)
 	default:
-		h.pass(time.Duration(h.byte()) * choose(h, time.Millisecond, time.Second, time.Minute))
+		h.wait(time.Duration(h.byte()) * choose(h, time.Millisecond, time.Second, time.Minute))
 	}
 }
 
@@ -306,10 +315,6 @@ func (h *hostile) end(p coord.Producer, commit bool) {
 	h.log = append(h.log, coord.Record{})
 	h.metas = append(h.metas, coord.Meta{Producer: p, Transactional: commit})
 	h.m.ApplyMarker(p, commit)
-}
-
-func (h *hostile) pass(d time.Duration) {
-	h.advance(metatest.Words{D: &datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: d.String()}}}})
 }
 
 // known: who waits is a member's join or sync, and the other way round.

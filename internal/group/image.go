@@ -60,12 +60,8 @@ func (s *step) topicChanged(name string) {
 // other is not rebalanced.
 func (s *step) metadataHash(c *consumer) int64 {
 	var all []byte
-	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
-		t, ok := s.image.Topic(name)
-		if !ok {
-			continue
-		}
-		known := s.topics.names[name]
+	for _, t := range s.topicsOf(c) {
+		known := s.topics.names[t.Name]
 		if !known.hashed {
 			known.hash, known.hashed = topicHash(t.Name, t.ID, s.racks(t)), true
 		}
@@ -75,6 +71,25 @@ func (s *step) metadataHash(c *consumer) int64 {
 		return 0
 	}
 	return int64(xxh3.Hash(all))
+}
+
+// topicsOf are the topics that a group reads and that exist, by name. Members may
+// name any number of others.
+func (s *step) topicsOf(c *consumer) (out []*meta.Topic) {
+	if len(c.topics) > s.image.TopicCount() {
+		for t := range s.image.Topics() {
+			if _, reads := c.topics[t.Name]; reads {
+				out = append(out, t)
+			}
+		}
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.topics)) {
+		if t, ok := s.image.Topic(name); ok {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // topicHash sums up everything about a topic that an assignor may look at.

@@ -13,11 +13,10 @@ import (
 // listGroups lists the groups that pass the filters. A state or type that
 // nobody knows is one that no group has.
 func (s *step) listGroups(to coord.Token, c *ListGroups) {
-	states, types := folded(c.States), folded(c.Types)
 	groups := []kmsg.ListGroupsResponseGroup{}
 	for _, id := range slices.Sorted(maps.Keys(s.groups)) {
 		l := s.groups[id].listed()
-		if passes(states, l.GroupState) && passes(types, l.GroupType) {
+		if c.States.passes(l.GroupState) && c.Types.passes(l.GroupType) {
 			groups = append(groups, l)
 		}
 	}
@@ -35,14 +34,17 @@ func (g *Group) listed() kmsg.ListGroupsResponseGroup {
 	return l
 }
 
-func folded(filter []string) map[string]bool {
-	out := map[string]bool{}
-	for _, f := range filter {
-		out[strings.ToLower(strings.TrimSpace(f))] = true
+// Filter holds values that are looked for, whatever their case. It is made once for
+// all shards, and not by them: a request may have millions.
+type Filter map[string]bool
+
+// FilterOf makes a filter.
+func FilterOf(values []string) Filter {
+	out := Filter{}
+	for _, v := range values {
+		out[strings.ToLower(strings.TrimSpace(v))] = true
 	}
 	return out
 }
 
-func passes(filter map[string]bool, value string) bool {
-	return len(filter) == 0 || filter[strings.ToLower(value)]
-}
+func (f Filter) passes(value string) bool { return len(f) == 0 || f[strings.ToLower(value)] }

@@ -23,8 +23,9 @@ type Machine struct {
 	// pending are offsets that wait for the end of their transaction.
 	pending pendingOffsets
 
-	gone  []goneTopic // soft: deleted topics whose offsets are to go
-	clock clock       // soft
+	gone   []goneTopic // soft: deleted topics whose offsets are to go
+	clock  clock       // soft
+	unsaid int         // soft: bytes that members of classic groups say and no record has
 }
 
 var _ coord.Machine = (*Machine)(nil)
@@ -123,7 +124,12 @@ type step struct {
 	now      time.Time
 	out      *coord.Out
 	reviewed []string // groups that settle looks at
+	bytes    int      // of records
 }
+
+// enough says that the step has written enough. What can wait goes on in a step of
+// its own, so that others have their turn and memory has a bound.
+func (s *step) enough() bool { return s.bytes >= s.cfg.MaxRecordBytes }
 
 // emit writes a record: it is applied here and now, so what follows in the
 // same step sees it.
@@ -138,6 +144,7 @@ func (s *step) write(b body, meta coord.Meta) {
 	key, value := encode(b)
 	s.apply(b, meta)
 	s.out.Records = append(s.out.Records, coord.Record{Key: key, Value: value, Body: b})
+	s.bytes += len(key) + len(value)
 }
 
 // reply answers to, unless it is nobody.

@@ -162,7 +162,9 @@ func (s *step) upgrade(e *entry) *consumer {
 // only members of that protocol stay and policy allows it. They are asked to join anew.
 func (s *step) downgradeWithout(c *consumer, going []string) bool {
 	left, classics := len(c.members)-len(going), c.classics
+	goes := make(map[string]bool, len(going))
 	for _, id := range going {
+		goes[id] = true
 		if c.members[id].classic() {
 			classics--
 		}
@@ -170,7 +172,7 @@ func (s *step) downgradeWithout(c *consumer, going []string) bool {
 	if left == 0 || left != classics || !s.mayDowngrade(left) {
 		return false
 	}
-	draft := s.draftDowngrade(c, slices.DeleteFunc(c.ids(), func(id string) bool { return slices.Contains(going, id) }))
+	draft := s.draftDowngrade(c, slices.DeleteFunc(c.ids(), func(id string) bool { return goes[id] }))
 	if draft == nil {
 		return false
 	}

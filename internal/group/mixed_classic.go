@@ -249,6 +249,7 @@ func classicMemberOf(c *consumer, id string, instance *string, generation int32)
 // administrator may take out those of the consumer protocol as well.
 func (s *step) leaveConsumerGroup(to coord.Token, c *LeaveGroup, g *Group, cons *consumer) {
 	var going []string
+	gone := map[string]bool{}
 	resp := leaveAnswer(c.Req, func(r kmsg.LeaveGroupRequestMember) *kerr.Error {
 		m := cons.members[r.MemberID]
 		if r.InstanceID != nil {
@@ -263,7 +264,8 @@ func (s *step) leaveConsumerGroup(to coord.Token, c *LeaveGroup, g *Group, cons 
 		} else if m == nil {
 			return kerr.UnknownMemberID
 		}
-		if !slices.Contains(going, m.id) {
+		if !gone[m.id] {
+			gone[m.id] = true
 			going = append(going, m.id)
 		}
 		return nil

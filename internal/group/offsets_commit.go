@@ -31,6 +31,12 @@ func (s *step) commitOffsets(to coord.Token, c *CommitOffsets) {
 		}
 		return
 	}
+	if s.commitSize(c) > s.cfg.MaxRecordBytes {
+		for i := range out.Codes {
+			out.Codes[i] = kerr.InvalidCommitOffsetSize.Code
+		}
+		return
+	}
 	nowMs, expireMs := s.now.UnixMilli(), int64(-1)
 	if c.RetentionMs != -1 {
 		expireMs = plus(nowMs, c.RetentionMs)
@@ -71,6 +77,21 @@ func (s *step) commitOffsets(to coord.Token, c *CommitOffsets) {
 	s.lookAt(g, s.expiry(&commits[0].offset, nowMs))
 }
 
+// commitSize is what the records of a commit take, without those that are refused
+// for themselves. A commit is one batch, as in Apache Kafka, where a larger one is
+// refused too: else each partition of a request, a few bytes, could make a record
+// with 32 KiB of group id.
+func (s *step) commitSize(c *CommitOffsets) (size int) {
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		one := offsetKeySize(c.Group, p.Topic) + offsetSize(&offset{Metadata: p.Metadata, ExpireMs: -1, TopicID: p.TopicID})
+		if len(p.Metadata) <= s.cfg.OffsetMetadataMax && one <= s.cfg.MaxRecordBytes {
+			size += one
+		}
+	}
+	return size
+}
+
 // mayCommit is a *kerr.Error or nil. A group that nobody knows is made by a
 // commit without a generation.
 func (s *step) mayCommit(g *Group, c *CommitOffsets) error {
@@ -98,7 +119,7 @@ func (s *step) refuseOffset(r *offsetRecord) int16 {
 	case javaLen(r.Value.Metadata, s.cfg.OffsetMetadataMax) > s.cfg.OffsetMetadataMax:
 		return kerr.OffsetMetadataTooLarge.Code
 	case max(len(r.Group), len(r.Topic)) > maxString,
-		2+2+len(r.Group)+2+len(r.Topic)+4+offsetSize(r.Value) > s.cfg.MaxRecordBytes:
+		offsetKeySize(r.Group, r.Topic)+offsetSize(r.Value) > s.cfg.MaxRecordBytes:
 		return kerr.InvalidCommitOffsetSize.Code
 	}
 	return 0

@@ -86,25 +86,35 @@ func (s *step) topicDeleted(name string, id kafka.TopicID) {
 // topicsDue removes the offsets of deleted topics. Those that name another id
 // belong to a newer topic of the name.
 func (s *step) topicsDue() {
-	for _, gone := range s.gone {
-		t := s.committed.byName[gone.name]
+	for ; len(s.gone) > 0; s.gone = s.gone[1:] {
+		t := s.committed.byName[s.gone[0].name]
 		if t == nil {
 			continue
 		}
 		for _, g := range t.in() {
-			s.removeTopic(g, t, gone.id)
+			done := s.removeTopic(g, t, s.gone[0].id)
 			s.review(g.id)
+			if !done {
+				s.timer(timerTopics, "", "", s.now)
+				return
+			}
 		}
 	}
 	s.gone = nil
 }
 
-func (s *step) removeTopic(g *Group, t *topic, id kafka.TopicID) {
+// removeTopic is false where something is left, for the step has written enough.
+func (s *step) removeTopic(g *Group, t *topic, id kafka.TopicID) (done bool) {
 	for _, at := range g.offsets.places(true) {
-		if topicNumber(at) == t.number && s.isOf(g, t, at, id) {
-			s.removePlace(g, at)
+		if topicNumber(at) != t.number || !s.isOf(g, t, at, id) {
+			continue
 		}
+		if s.enough() {
+			return false
+		}
+		s.removePlace(g, at)
 	}
+	return true
 }
 
 // isOf says whether an offset at a place, committed or pending, is one of the

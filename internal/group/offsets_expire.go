@@ -100,7 +100,12 @@ func (s *step) offsetsDue(id string) {
 		s.lookAt(g, s.now.UnixMilli()+s.clock.paused.Sub(s.now).Milliseconds()+1)
 		return
 	}
-	g.offsets.firstMs = s.expire(g)
+	var more bool
+	if g.offsets.firstMs, more = s.expire(g); more {
+		g.offsets.alarmMs = s.now.UnixMilli()
+		s.timer(timerOffsets, id, "", s.now)
+		return
+	}
 	if deserted(g) {
 		g.members.remove(s)
 	}
@@ -110,8 +115,9 @@ func (s *step) offsetsDue(id string) {
 }
 
 // expire removes what has expired, and gives the wall time at which to look
-// again, 0 for never: what members keep waits until they change.
-func (s *step) expire(g *Group) (nextMs int64) {
+// again, 0 for never: what members keep waits until they change. more says that
+// the step has written enough, and something is left.
+func (s *step) expire(g *Group) (nextMs int64, more bool) {
 	nowMs, emptyMs := s.now.UnixMilli(), int64(-1)
 	later := func(ms int64) {
 		if nextMs == 0 || ms < nextMs {
@@ -123,7 +129,7 @@ func (s *step) expire(g *Group) (nextMs int64) {
 		// While a classic group rebalances, nobody knows what it will read.
 		if st := g.members.state(); g.members.typ() == typeClassic && st != stateEmpty && st != stateStable {
 			later(nowMs + 1)
-			return nextMs
+			return nextMs, false
 		}
 	}
 	var t *topic
@@ -143,6 +149,9 @@ func (s *step) expire(g *Group) (nextMs int64) {
 			later(first)
 		case g.offsets.open[at] != nil: // until its transaction ends
 			later(nowMs + 1)
+		case s.enough():
+			later(nowMs + 1)
+			return nextMs, true
 		default:
 			s.removePlace(g, at)
 		}
@@ -150,5 +159,5 @@ func (s *step) expire(g *Group) (nextMs int64) {
 	if len(g.offsets.open) > 0 {
 		later(nowMs + 1)
 	}
-	return nextMs
+	return nextMs, false
 }

@@ -2,7 +2,6 @@ package group
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,45 +19,49 @@ import (
 // REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 const regexPause = 10 * time.Second
 
-// regexSlice bounds the topics of one step of a look, so that other groups
-// of the shard get their turn. A variable for the tests.
-var regexSlice = 1000
+// regexSlice bounds the work of one step of a look, so that other groups of the
+// shard get their turn: bytes of names times steps of programs. It takes some
+// milliseconds at most. A variable for the tests.
+var regexSlice = 1 << 20
 
-// regexScan is a look under way.
+// regexReading is what it takes to read a byte of an expression, in the same measure.
+const regexReading = 100
+
+// regexScan is a look under way: one expression after the other, over all topics.
 type regexScan struct {
 	image   *meta.Image
+	visible func(topic string) bool // nil: all
+	known   map[string]*Regex       // that need not be read again
+	wanted  []found
+	at      int    // in wanted
+	re      *Regex // that is looked for; nil: it has yet to be known
 	from    string // first topic of the next step
-	visible func(topic string) bool
-	wanted  []matcher
 }
 
-type matcher struct {
+// found is what an expression matches.
+type found struct {
 	regex  string
-	re     *regexp.Regexp // nil: not one that this version can read
 	topics []string
 }
 
-// matches says whether the expression matches all of a name. Of the matches that begin
-// first re finds the longest.
-func (m *matcher) matches(name string) bool {
-	if m.re == nil {
-		return false
-	}
-	at := m.re.FindStringIndex(name)
-	return at != nil && at[0] == 0 && at[1] == len(name)
-}
-
 // checkRegex refuses what is not a regular expression, where nobody in the group has it yet.
-func checkRegex(c *consumer, was, is *memberMetadata) *refusal {
+func checkRegex(c *consumer, was, is *memberMetadata, cmd *ConsumerHeartbeat) *refusal {
 	r := is.regex()
 	if r == "" || r == was.regex() || c.regexes[r] > 0 {
 		return nil
 	}
-	if _, err := regexp.Compile(r); err != nil {
-		why := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %s.", r, why)
+	if read := cmd.read(); read.re == nil {
+		return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %s.", r, read.why)
 	}
 	return nil
+}
+
+// read is the request's regular expression.
+func (c *ConsumerHeartbeat) read() *Regex {
+	if c.Regex == nil {
+		c.Regex = ReadRegex(*c.Req.SubscribedTopicRegex)
+	}
+	return c.Regex
 }
 
 // lastScan is when the group's regular expressions were looked at last.
@@ -102,7 +105,7 @@ func (s *step) changeRegex(c *consumer, was, is *memberMetadata, known bool) (re
 
 // wantScan starts a look at the group's regular expressions if one is due.
 // need says that there is a new one, may whether it is time.
-func (s *step) wantScan(c *consumer, need, may bool, visible func(string) bool) {
+func (s *step) wantScan(c *consumer, need, may bool, by *ConsumerHeartbeat) {
 	if len(c.regexes) == 0 || c.scan != nil || !may {
 		return
 	}
@@ -111,13 +114,15 @@ func (s *step) wantScan(c *consumer, need, may bool, visible func(string) bool) 
 		s.now.UnixMilli()-at <= s.cfg.RegexRefresh.Milliseconds() {
 		return
 	}
-	c.scan = &regexScan{image: s.image, visible: visible}
-	for _, r := range slices.Sorted(maps.Keys(c.regexes)) {
-		re, err := regexp.Compile(r)
-		if err == nil {
-			re.Longest()
+	c.scan = &regexScan{image: s.image, known: map[string]*Regex{}}
+	if by != nil {
+		c.scan.visible = by.Visible
+		if r := by.Req.SubscribedTopicRegex; r != nil && c.regexes[*r] > 0 {
+			c.scan.known[strings.Clone(*r)] = by.read()
 		}
-		c.scan.wanted = append(c.scan.wanted, matcher{regex: r, re: re})
+	}
+	for _, r := range slices.Sorted(maps.Keys(c.regexes)) {
+		c.scan.wanted = append(c.scan.wanted, found{regex: r})
 	}
 	s.timer(timerRegex, c.group, "", s.now)
 }
@@ -135,37 +140,54 @@ func (s *step) regexDue(group string) {
 	if c == nil || c.scan == nil {
 		return
 	}
-	scan, left := c.scan, regexSlice
-	for t := range scan.image.TopicsFrom(scan.from) {
-		if left--; left < 0 {
-			scan.from = t.Name
-			s.timer(timerRegex, c.group, "", s.now)
-			return
-		}
-		seen := scan.visible == nil
-		for i := range scan.wanted {
-			m := &scan.wanted[i]
-			if m.matches(t.Name) && (seen || scan.visible(t.Name)) {
-				seen = true
-				m.topics = append(m.topics, t.Name)
-			}
-		}
+	scan := c.scan
+	if scan.goOn() {
+		s.timer(timerRegex, c.group, "", s.now)
+		return
 	}
 	c.scan = nil
 	s.scanned(c, scan)
 }
 
+// goOn looks for a while; it is false at the end.
+func (scan *regexScan) goOn() (more bool) {
+	for left := regexSlice; scan.at < len(scan.wanted); scan.at++ {
+		w := &scan.wanted[scan.at]
+		if scan.re == nil {
+			if left <= 0 {
+				return true
+			}
+			if scan.re, scan.from = scan.known[w.regex], ""; scan.re == nil {
+				scan.re = ReadRegex(w.regex)
+				left -= len(w.regex) * regexReading
+			}
+		}
+		for t := range scan.image.TopicsFrom(scan.from) {
+			if left <= 0 {
+				scan.from = t.Name
+				return true
+			}
+			left -= (len(t.Name) + 1) * (scan.re.steps + 1)
+			if scan.re.matches(t.Name) && (scan.visible == nil || scan.visible(t.Name)) {
+				w.topics = append(w.topics, t.Name)
+			}
+		}
+		scan.re = nil
+	}
+	return false
+}
+
 // scanned writes what a look found.
 func (s *step) scanned(c *consumer, scan *regexScan) {
-	var found []body
+	var looked []body
 	for _, m := range scan.wanted {
 		b := &regexRecord{Group: c.group, Regex: m.regex, Value: &regexTopics{Topics: m.topics, Version: scan.image.Revision(), AtMs: s.now.UnixMilli()}}
 		if c.regexes[m.regex] > 0 && s.fits(b) {
-			found = append(found, b)
+			looked = append(looked, b)
 		}
 	}
 	changed := false
-	for _, b := range found {
+	for _, b := range looked {
 		r := b.(*regexRecord)
 		old := c.resolved[r.Regex]
 		changed = changed || old == nil && len(r.Value.Topics) > 0 || old != nil && !slices.Equal(old.Topics, r.Value.Topics)

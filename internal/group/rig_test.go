@@ -35,6 +35,7 @@ type rig struct {
 	tokens coord.Token
 	ids    int
 	quiet  bool // records are not printed
+	most   int  // bytes of records that one call brought
 }
 
 func newRig(t *testing.T) *rig {
@@ -138,7 +139,9 @@ func (r *rig) newID() string { r.ids++; return "m" + strconv.Itoa(r.ids) }
 // took carries out what a call of the machine asked for.
 func (r *rig) took(who string, out coord.Out) string {
 	var b strings.Builder
+	bytes := 0
 	for _, rec := range out.Records {
+		bytes += len(rec.Key) + len(rec.Value)
 		r.log = append(r.log, coord.Record{Key: rec.Key, Value: rec.Value})
 		meta := coord.Meta{Offset: int64(len(r.log)), Producer: coord.NoProducer}
 		if out.Txn != nil {
@@ -149,6 +152,7 @@ func (r *rig) took(who string, out coord.Out) string {
 			fmt.Fprintf(&b, "+ %s\n", brief(rec.Body))
 		}
 	}
+	r.most = max(r.most, bytes)
 	for _, t := range out.Timers {
 		if t.At.IsZero() {
 			delete(r.timers, t.Key)
@@ -281,6 +285,7 @@ type dumper interface{ dump() string }
 
 func dump(m *Machine) string {
 	var b strings.Builder
+	unsaid := 0
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]
 		fmt.Fprintf(&b, "group %s\n", id)
@@ -288,6 +293,15 @@ func dump(m *Machine) string {
 			b.WriteString(d.dump())
 		}
 		b.WriteString(dumpOffsets(m, g))
+		if c, ok := g.members.(*classic); ok {
+			unsaid += c.unsaid
+			for id := range c.pending {
+				unsaid += weight(id, nil)
+			}
+		}
+	}
+	if unsaid != m.unsaid {
+		panic(fmt.Sprintf("the shard's groups weigh %d, and it counts %d", unsaid, m.unsaid))
 	}
 	return b.String()
 }

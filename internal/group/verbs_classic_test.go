@@ -58,6 +58,9 @@ func (c *classic) recount() {
 	for _, m := range c.sorted() {
 		n.add(m)
 	}
+	if c.unsaid != n.unsaid {
+		panic(fmt.Sprintf("group %s weighs %d and should %d", c.id, c.unsaid, n.unsaid))
+	}
 	if n.joining != c.joining || n.unsynced != c.unsynced || !maps.Equal(n.offered, c.offered) || !maps.Equal(n.statics, c.statics) {
 		panic(fmt.Sprintf("group %s counts %d %d %v %v and has %d %d %v %v", c.id,
 			c.joining, c.unsynced, c.offered, c.statics, n.joining, n.unsynced, n.offered, n.statics))
@@ -187,7 +190,7 @@ func (r *rig) topics(a metatest.Words) string {
 
 // list-groups states=(stable) types=(classic): ListGroups.
 func (r *rig) listGroups(a metatest.Words) string {
-	return r.do("list", &ListGroups{States: words(a, "states"), Types: words(a, "types")})
+	return r.do("list", &ListGroups{States: FilterOf(words(a, "states")), Types: FilterOf(words(a, "types"))})
 }
 
 // describe-group g=g v=6: DescribeGroups.

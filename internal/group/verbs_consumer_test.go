@@ -66,7 +66,7 @@ func (c *consumer) recount() {
 		}
 	}
 	for what, pair := range map[string][2]any{
-		"statics": {n.statics, c.statics}, "topics": {n.topics, c.topics}, "regexes": {n.regexes, c.regexes},
+		"statics": {n.statics, c.statics}, "topics": {n.topics, c.topics}, "alike": {n.alike, c.alike}, "regexes": {n.regexes, c.regexes},
 		"assignors": {n.assignors, c.assignors}, "owners": {n.owners, c.owners}, "settled": {n.settled, c.settled},
 		"classics": {n.classics, c.classics}, "offered": {n.offered, c.offered},
 	} {

@@ -43,6 +43,12 @@ type Request struct {
 // wait follows, and merely return where none does.
 func (r *Request) Next() { r.call.next() }
 
+// Release lets go of the frame and its budget, and the request holds its turn: for a
+// handler that waits for other clients, which the budget must not keep out. Bytes of
+// the request must not be touched after it; strings stay valid. Another goroutine
+// may call it that the handler waits for. A second call does nothing.
+func (r *Request) Release() { r.call.releaseFrame() }
+
 // NoAnswer: nothing will be written for this request (acks=0).
 func (r *Request) NoAnswer() { r.call.silent = true }
 
