@@ -23,7 +23,7 @@ func TestAnswersOfKafka(t *testing.T) {
 	groups := []string{
 		"group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0", "group.max.size=4", "group.consumer.max.size=4",
 	}
-	kafka := startKafka(t, append(groups, "group.consumer.assignor.offload.enable=false")...)
+	kafka := startKafka(t, append(groups, "group.consumer.assignor.offload.enable=false")...).addr
 	addr := target(t, groups...)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -43,13 +43,33 @@ func TestAnswersOfKafka(t *testing.T) {
 	}
 }
 
+// kafkaBroker is a running Apache Kafka.
+type kafkaBroker struct {
+	addr string
+	logs string // its log directory
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// stop ends it in order, once.
+func (k *kafkaBroker) stop() {
+	k.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-k.done:
+		k.done <- err
+	case <-time.After(20 * time.Second):
+		k.cmd.Process.Kill()
+		k.done <- <-k.done
+	}
+}
+
 // startKafka runs one broker of Apache Kafka for the test, with further
 // settings, and waits until it leads.
-func startKafka(t *testing.T, settings ...string) (addr string) {
+func startKafka(t *testing.T, settings ...string) *kafkaBroker {
 	t.Helper()
 	libs := kafkaLibs(t)
 	dir := workDir(t)
-	addr, controller := freeAddr(t), freeAddr(t)
+	k := &kafkaBroker{addr: freeAddr(t), logs: filepath.Join(dir, "kafka"), done: make(chan error, 1)}
 	conf := filepath.Join(dir, "server.properties")
 	text := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
@@ -65,41 +85,38 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 %[4]s
-`, addr, controller, filepath.Join(dir, "kafka"), strings.Join(settings, "\n"))
+`, k.addr, freeAddr(t), k.logs, strings.Join(settings, "\n"))
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	javaRun(t, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", conf)
-	cmd := exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(libs, "*"), "kafka.Kafka", conf)
+	k.cmd = exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(libs, "*"), "kafka.Kafka", conf)
 	log := newTail()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Dir = dir // it writes logs where it stands
-	if err := cmd.Start(); err != nil {
+	k.cmd.Stdout, k.cmd.Stderr = log, log
+	k.cmd.Dir = dir // it writes logs where it stands
+	if err := k.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			cmd.Process.Kill()
-			<-done
-		}
-	})
-	kafka := admin(t, addr)
+	go func() { k.done <- k.cmd.Wait() }()
+	t.Cleanup(k.stop)
+	k.awaitLeader(t, log)
+	return k
+}
+
+func (k *kafkaBroker) awaitLeader(t *testing.T, log *tail) {
+	t.Helper()
+	kafka := admin(t, k.addr)
 	timeout := time.After(2 * time.Minute)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		topic, err := kafka.CreateTopic(ctx, 1, 1, nil, "ready")
 		cancel()
 		if err == nil && topic.Err == nil {
-			return addr
+			return
 		}
 		select {
-		case err := <-done:
-			done <- err
+		case err := <-k.done:
+			k.done <- err
 			t.Fatalf("Apache Kafka ended: %v\n%s", err, log.last(40))
 		case <-timeout:
 			t.Fatalf("Apache Kafka is not ready after two minutes: %v\n%s", err, log.last(40))

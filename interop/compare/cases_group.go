@@ -191,7 +191,9 @@ func (s *session) pair(group string, protocols ...string) (a, b *peer) {
 	return a, b
 }
 
-// gather joins members one after the other and leaves the group stable.
+// gather joins members one after the other and leaves the group stable. They
+// must not bring votes for protocols to a draw: that is left to chance in
+// Apache Kafka, and to the leader here.
 func (s *session) gather(members ...*peer) {
 	a := members[0]
 	a.join()

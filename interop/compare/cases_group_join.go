@@ -100,9 +100,19 @@ func grp01pending(s *session) {
 
 func grp06(s *session) {
 	a := s.peer("a", s.group("vote"), "range", "sticky")
-	b := s.peer("b", a.group, "sticky", "range")
-	s.gather(a, b)
-	s.describe("two that agree", a.group)
+	b, b2 := s.peer("b", a.group, "sticky", "range"), s.peer("b2", a.group, "sticky", "range")
+	s.gather(a)
+	b.join()
+	b2.join()
+	b2.waits("for a")
+	s.awaitRebalance(a)
+	a.ask("join again", a.joinReq())
+	b.answer()
+	b2.answer()
+	a.ask("sync", a.syncReq(a.id, "1", b.id, "2", b2.id, "3"))
+	b.ask("sync", b.syncReq())
+	b2.ask("sync", b2.syncReq())
+	s.describe("two votes against one", a.group)
 	for _, c := range []struct {
 		label     string
 		kind      string
@@ -135,13 +145,15 @@ func grp06(s *session) {
 	req.Protocols, req.ProtocolType = a.protocols, "connect"
 	a.ask("a member that changes the type", req)
 	c := s.peer("c", a.group, "roundrobin", "range")
-	s.note("the third shares one protocol, which the group does not use now")
+	s.note("the fourth shares one protocol, which the group does not use now")
 	c.join()
-	s.awaitRebalance(a, b)
+	s.awaitRebalance(a, b, b2)
 	b.send("join again", b.joinReq())
+	b2.send("join again", b2.joinReq())
 	a.send("join again", a.joinReq())
 	a.answer()
 	b.answer()
+	b2.answer()
 	c.answer()
 }
 

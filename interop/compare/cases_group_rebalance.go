@@ -279,7 +279,7 @@ func groupStates(s *session) {
 	show("completing")
 	a.ask("sync", a.syncReq(a.id, "assigned"))
 	show("stable")
-	b := s.peer("b", g, "sticky", "range")
+	b := s.peer("b", g, "range", "sticky")
 	b.join()
 	s.awaitRebalance(a)
 	show("preparing")
