@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/group"
@@ -19,6 +20,17 @@ import (
 
 // groupClient asks the coordinator, one request at a time.
 type groupClient struct{ *process }
+
+// another is a client with a connection of its own.
+func (p groupClient) another() groupClient {
+	p.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(p.b.Addr("PLAINTEXT")))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(cl.Close)
+	return groupClient{&process{t: p.t, b: p.b, cl: cl}}
+}
 
 // ask sends a request to the broker.
 func ask[R kmsg.Response](p groupClient, req kmsg.Request) R {
@@ -184,123 +196,141 @@ func retriable(err error) bool {
 	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorLoadInProgress)
 }
 
+// sessionOnFullDisk is the time-out of the members; disks stay full for longer.
+const sessionOnFullDisk = time.Second
+
+// fullDisk is a broker with three groups, on a disk that has no room at times.
+type fullDisk struct {
+	groupClient
+	member            string
+	generation, epoch int32
+}
+
+func (f *fullDisk) refused(what string, err error) {
+	f.t.Helper()
+	if !retriable(err) {
+		f.t.Errorf("%s: %v", what, err)
+	}
+}
+
+// answers: what only asks is answered as ever.
+func (f *fullDisk) answers() {
+	f.t.Helper()
+	f.wantCommitted("offsets", 5)
+	listed, err := kadm.NewClient(f.cl).ListGroups(f.ctx())
+	if err != nil || len(listed) != 3 {
+		f.t.Errorf("listed: %v, %v", listed, err)
+	}
+	described, err := kadm.NewClient(f.cl).DescribeGroups(f.ctx(), "classic")
+	if err != nil || described["classic"].State != "Stable" {
+		f.t.Errorf("described: %v, %v", described["classic"].State, err)
+	}
+	modern := kmsg.NewPtrConsumerGroupDescribeRequest()
+	modern.Groups = []string{"modern"}
+	if out := ask[*kmsg.ConsumerGroupDescribeResponse](f.groupClient, modern).Groups[0]; out.ErrorCode != 0 || len(out.Members) != 1 {
+		f.t.Errorf("described: %+v", out)
+	}
+	if families, err := f.b.reg.Gather(); err != nil || !strings.Contains(fmt.Sprint(families), "barnabas_group_members") {
+		f.t.Errorf("metrics: %v", err)
+	}
+	if err := f.heartbeat("classic", f.member, f.generation); err != nil {
+		f.t.Errorf("heartbeat: %v", err)
+	}
+}
+
+// full: what would be written is to be tried again.
+func (f *fullDisk) full() {
+	f.t.Helper()
+	f.refused("commit", f.commit("offsets", 6))
+	_, _, err := f.stable("other", sessionOnFullDisk)
+	f.refused("join", err)
+	_, err = f.beat("modern", f.epoch)
+	f.refused("heartbeat of the consumer protocol", err)
+	f.answers()
+}
+
+// goesOn: there is room again, and nobody was thrown out.
+func (f *fullDisk) goesOn() {
+	f.t.Helper()
+	f.until("a commit with room again", func() error { return f.commit("offsets", 5) })
+	if err := f.heartbeat("classic", f.member, f.generation); err != nil {
+		f.t.Errorf("heartbeat: %v", err)
+	}
+	var err error
+	if f.epoch, err = f.beat("modern", f.epoch); err != nil {
+		f.t.Errorf("heartbeat of the consumer protocol: %v", err)
+	}
+	if _, err := kadm.NewClient(f.cl).DeleteGroups(f.ctx(), "other"); err != nil {
+		f.t.Errorf("delete: %v", err)
+	}
+}
+
+// noticed waits until writes are refused: free space is looked at every second.
+func (f *fullDisk) noticed() {
+	f.t.Helper()
+	f.until("writes are refused", func() error {
+		if err := f.commit("offsets", 5); err == nil {
+			return errors.New("a commit was taken")
+		}
+		return nil
+	})
+}
+
+// stays goes on for longer than the sessions.
+func (f *fullDisk) stays(during func()) {
+	for end := time.Now().Add(2 * sessionOnFullDisk); time.Now().Before(end); {
+		during()
+	}
+}
+
 // On a full disk groups keep what they have and say it, commits and joins are to
 // be tried again, nobody is thrown out, and all goes on once there is room (R8, DISK-03).
 func TestGroupsOnFullDisk(t *testing.T) {
-	const session = time.Second
 	d := newDisk()
-	dir := t.TempDir()
 	set := []string{
-		"log.dirs=" + dir, "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000",
+		"log.dirs=" + t.TempDir(), "offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000",
 		"group.consumer.session.timeout.ms=1000", "group.consumer.min.session.timeout.ms=1000", "group.consumer.heartbeat.interval.ms=100", "group.consumer.min.heartbeat.interval.ms=100",
 	}
 	process := startBroker(t, d, set...)
 	process.createTopic("t", 1)
-	p := process.groups()
-	if err := p.commit("offsets", 5); err != nil {
+	f := &fullDisk{groupClient: process.groups()}
+	if err := f.commit("offsets", 5); err != nil {
 		t.Fatal(err)
 	}
-	member, generation, err := p.stable("classic", session)
-	if err != nil {
+	var err error
+	if f.member, f.generation, err = f.stable("classic", sessionOnFullDisk); err != nil {
 		t.Fatal(err)
 	}
-	epoch, err := p.beat("modern", 0)
-	if err != nil {
+	if f.epoch, err = f.beat("modern", 0); err != nil {
 		t.Fatal(err)
 	}
-	refused := func(what string, err error) {
-		t.Helper()
-		if !retriable(err) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	answers := func() {
-		t.Helper()
-		p.wantCommitted("offsets", 5)
-		listed, err := kadm.NewClient(p.cl).ListGroups(p.ctx())
-		if err != nil || len(listed) != 3 {
-			t.Errorf("listed: %v, %v", listed, err)
-		}
-		described, err := kadm.NewClient(p.cl).DescribeGroups(p.ctx(), "classic")
-		if err != nil || described["classic"].State != "Stable" {
-			t.Errorf("described: %v, %v", described["classic"].State, err)
-		}
-		modern := kmsg.NewPtrConsumerGroupDescribeRequest()
-		modern.Groups = []string{"modern"}
-		if out := ask[*kmsg.ConsumerGroupDescribeResponse](p, modern).Groups[0]; out.ErrorCode != 0 || len(out.Members) != 1 {
-			t.Errorf("described: %+v", out)
-		}
-		if families, err := p.b.reg.Gather(); err != nil || !strings.Contains(fmt.Sprint(families), "barnabas_group_members") {
-			t.Errorf("metrics: %v", err)
-		}
-		if err := p.heartbeat("classic", member, generation); err != nil {
-			t.Errorf("heartbeat: %v", err)
-		}
-	}
-	goesOn := func() {
-		t.Helper()
-		p.until("a commit with room again", func() error { return p.commit("offsets", 5) })
-		if err := p.heartbeat("classic", member, generation); err != nil {
-			t.Errorf("heartbeat: %v", err)
-		}
-		var err error
-		if epoch, err = p.beat("modern", epoch); err != nil {
-			t.Errorf("heartbeat of the consumer protocol: %v", err)
-		}
-		if _, err := kadm.NewClient(p.cl).DeleteGroups(p.ctx(), "other"); err != nil {
-			t.Errorf("delete: %v", err)
-		}
-	}
-	// stays is how long a disk is full: longer than the sessions.
-	stays := func(during func()) {
-		for end := time.Now().Add(2 * session); time.Now().Before(end); {
-			during()
-		}
-	}
-	full := func() {
-		t.Helper()
-		refused("commit", p.commit("offsets", 6))
-		_, _, err := p.stable("other", session)
-		refused("join", err)
-		_, err = p.beat("modern", epoch)
-		refused("heartbeat of the consumer protocol", err)
-		answers()
-	}
+	readable := func() error { _, err := f.committed("offsets"); return err }
 
-	noticed := func() { // free space is looked at every second
-		t.Helper()
-		p.until("writes are refused", func() error {
-			if err := p.commit("offsets", 5); err == nil {
-				return errors.New("a commit was taken")
-			}
-			return nil
-		})
-	}
 	d.low.Store(true)
-	noticed()
-	stays(full)
+	f.noticed()
+	f.stays(f.full)
 	d.low.Store(false)
-	goesOn()
+	f.goesOn()
 
 	// A broker that starts on a full disk has what it had.
-	p.end()
+	f.end()
 	d.low.Store(true)
-	p = groupClient{startBroker(t, d, set...)}
-	p.until("reads are served", func() error { _, err := p.committed("offsets"); return err })
-	noticed()
-	stays(full)
+	f.groupClient = groupClient{startBroker(t, d, set...)}
+	f.until("reads are served", readable)
+	f.noticed()
+	f.stays(f.full)
 	d.low.Store(false)
-	goesOn()
+	f.goesOn()
 
 	// Writes fail although there seems to be room, by a quota for instance.
 	d.dry.Store(true)
-	stays(func() {
-		refused("commit", p.commit("offsets", 6))
-		p.until("reads are served", func() error { _, err := p.committed("offsets"); return err })
-		p.wantCommitted("offsets", 5)
+	f.stays(func() {
+		f.refused("commit", f.commit("offsets", 6))
+		f.until("reads are served", readable)
+		f.wantCommitted("offsets", 5)
 	})
 	d.dry.Store(false)
-	goesOn()
+	f.goesOn()
 }
 
 // One of two log directories fails: its shards have no coordinator, the others
