@@ -60,7 +60,11 @@ func (l *ledger) told(group string, change func(*account)) {
 // works changes its groups until stop is closed: offsets of one, and the member of another.
 func (l *ledger) works(p groupClient, rnd *rand.Rand, name string, stop <-chan struct{}) {
 	offsets, members := "offsets "+name, "members "+name
-	for next := l.groups[offsets].offset + 1; ; next++ {
+	l.mu.Lock()
+	next := l.groups[offsets].offset
+	l.mu.Unlock()
+	for {
+		next++
 		select {
 		case <-stop:
 			return

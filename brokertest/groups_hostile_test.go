@@ -96,9 +96,8 @@ func groupKeys(served []kmsg.ApiVersionsResponseApiKey) []kmsg.ApiVersionsRespon
 
 // neighbour is a member that must not notice.
 type neighbour struct {
-	p     *peer
-	took  []time.Duration
-	calls int
+	p    *peer
+	took []time.Duration
 }
 
 // lives commits, fetches and heartbeats until ctx ends.
