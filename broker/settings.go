@@ -18,13 +18,15 @@ type settings struct{ *config.Config }
 // forPartition resolves what a topic's partitions go by.
 func (s settings) forPartition(img *meta.Image, topic string) (storage.Config, replica.Rules) {
 	t := s.Topic(img.TopicConfig(topic))
-	rules := batchRules(t, s.Text("barnabas.produce.validation") == "full")
+	log, rules := storageConfig(t), batchRules(t, s.Text("barnabas.produce.validation") == "full")
 	if api.IsInternal(topic) {
-		// A small max.message.bytes is meant for clients; what coordinators write
-		// is bounded by them, and must not fail after it was decided.
+		// Limits are meant for clients; what coordinators write is bounded by
+		// them, and must not fail after it was decided.
 		rules.MaxMessageBytes = max(rules.MaxMessageBytes, 2*maxRecordBytes)
+		rules.TimestampBeforeMaxMs, rules.TimestampAfterMaxMs = math.MaxInt64, math.MaxInt64
+		log.SegmentBytes = max(log.SegmentBytes, 4*maxRecordBytes)
 	}
-	return storageConfig(t), replica.Rules{
+	return log, replica.Rules{
 		Batch:     rules,
 		MinInSync: t.MinInsync,
 		Durable:   t.Durable,

@@ -4,11 +4,13 @@ package brokertest_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/brokertest"
@@ -96,4 +98,53 @@ func TestMembersOutliveAStoppedBroker(t *testing.T) {
 	until(t, "who says nothing goes", func() bool {
 		return len(ask[*kmsg.DescribeGroupsResponse](p, describe).Groups[0].Members) == 0
 	})
+}
+
+// What a client sets the offsets topic to is not what a coordinator's writes fail by.
+func TestSettingsOfTheOffsetsTopic(t *testing.T) {
+	log := &alarms{}
+	_, p := withGroups(t, brokertest.Log(slog.New(log)))
+	p.create("t", 1)
+	for _, setting := range []string{"segment.bytes=1048576", "internal.segment.bytes=1000", "max.message.bytes=10", "message.timestamp.before.max.ms=0", "message.timestamp.after.max.ms=0", "compression.type=gzip", "message.timestamp.type=LogAppendTime"} {
+		key, value, _ := strings.Cut(setting, "=")
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "__consumer_offsets",
+			Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: key, Value: &value}}}}
+		resp := ask[*kmsg.IncrementalAlterConfigsResponse](p, req)
+		t.Logf("%s: %s", setting, name(resp.Resources[0].ErrorCode))
+		for n := range 5 {
+			group := fmt.Sprint("g", n)
+			out := ask[*kmsg.OffsetCommitResponse](p, commits(8, group, "", 250, 4096)) // a full batch
+			wantCode(t, setting+": commit", out.Topics[0].Partitions[0].ErrorCode, nil)
+			if got := p.committed(group, "t", 0); got != 249 {
+				t.Errorf("%s: committed %d, want 249", setting, got)
+			}
+		}
+	}
+	log.none(t)
+}
+
+// The offsets topic goes like any other: so do the groups, and new ones come.
+func TestOffsetsTopicDeleted(t *testing.T) {
+	log := &alarms{}
+	b, p := withGroups(t, brokertest.Log(slog.New(log)))
+	p.create("t", 1)
+	for range 3 {
+		member, generation := p.stable("g")
+		p.mustCommit("offsets", "t", 5)
+		p.remove("__consumer_offsets")
+		if code := p.heartbeat("g", member, generation); code == 0 {
+			t.Error("a group without a topic beats")
+		}
+		p.awaitGroups()
+		wantCode(t, "heartbeat of a member of before", p.heartbeat("g", member, generation), kerr.UnknownMemberID)
+		if got := p.committed("offsets", "t", 0); got != -1 {
+			t.Errorf("committed %d of before", got)
+		}
+	}
+	b.Restart()
+	p = dial(t, b)
+	p.awaitGroups()
+	p.stable("g")
+	log.none(t)
 }

@@ -110,6 +110,10 @@ func (c *classic) enter(p phase, now time.Time) {
 	c.phase, c.sinceMs = p, now.UnixMilli()
 }
 
+// readMax bounds the subscriptions that are read: what is more never fits a record,
+// and takes long.
+const readMax = 1 << 20
+
 // read is what topics the members read: empty without members, nil where that
 // is not known, because the protocol type is another or somebody's subscription
 // cannot be understood.
@@ -117,9 +121,13 @@ func (c *classic) read() map[string]bool {
 	if c.kind != "consumer" {
 		return nil
 	}
-	topics := map[string]bool{}
+	topics, size := map[string]bool{}, 0
 	for _, m := range c.sorted() {
-		names, ok := subscription(m.metadata(*c.protocol))
+		metadata := m.metadata(*c.protocol)
+		if size += len(metadata); size > readMax {
+			return nil
+		}
+		names, ok := subscription(metadata)
 		if !ok {
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-mq/barnabas/internal/coord"
 	"github.com/barnabas-mq/barnabas/internal/meta/metatest"
 )
 
@@ -135,6 +136,28 @@ func TestWhatIsNotWrittenIsBounded(t *testing.T) {
 	r.wait(time.Hour)
 	if r.m.unsaid != 0 {
 		t.Errorf("%d bytes are held at the end", r.m.unsaid)
+	}
+}
+
+// The subscriptions of members whose group never fits a record are not read: they may
+// name half a million topics each.
+func TestSubscriptionsBeyondARecord(t *testing.T) {
+	r := newRig(t)
+	sub := kmsg.NewConsumerMemberMetadata()
+	sub.Topics = make([]string, 400_000)
+	for n := range 20 {
+		r.do("join", classicJoin("g", fmt.Sprint("m", n), sub.AppendTo(nil)))
+	}
+	allocated := allocates(func() {
+		for range 2 { // somebody came, so it waits once more
+			r.m.Fire(r.now, coord.TimerKey{Kind: timerRebalance, ID: "g"})
+		}
+	})
+	if _, c := (&step{Machine: r.m}).classicOf("g"); c.phase != phaseCompleting || !c.subscribes("any") {
+		t.Errorf("%s", c.phase)
+	}
+	if allocated > 100<<20 {
+		t.Errorf("%d MiB for a generation", allocated>>20)
 	}
 }
 
