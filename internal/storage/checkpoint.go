@@ -101,12 +101,11 @@ func (l *Log) closeFiles() error {
 			return err
 		}
 	}
-	if l.spare.file != nil {
-		_ = l.spare.file.Close()
+	if f := l.takeSpare(); f != nil {
+		_ = f.Close()
 		if err := l.m.fs.Remove(l.dir.Join(spareName)); err != nil {
 			return err
 		}
-		l.spare = spare{}
 	}
 	l.snapshotLocked(l.End())
 	if err := l.checkpointFiles(); err != nil {
@@ -119,9 +118,8 @@ func (l *Log) closeFiles() error {
 
 func (l *Log) release() {
 	l.mu.Lock()
-	if l.spare.file != nil {
-		_ = l.spare.file.Close()
-		l.spare = spare{}
+	if f := l.takeSpare(); f != nil {
+		_ = f.Close()
 	}
 	l.mu.Unlock()
 	for _, s := range *l.segs.Load() {

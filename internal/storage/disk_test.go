@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -202,4 +203,42 @@ func TestStartOnFullDisk(t *testing.T) {
 		t.Fatalf("end %d", l.End())
 	}
 	b.close()
+}
+
+// Files that are ready for segments to come are open files too: there are half
+// as many as data files at most, and they are counted back as they are used.
+func TestSparesAreBounded(t *testing.T) {
+	cfg := managerConfig("/d")
+	cfg.MaxOpenFiles = 4
+	b := openBox(t, vfs.NewMem(), cfg, false)
+	big := strings.Repeat("x", 800_000) // above three quarters of a segment
+	var logs []*Log
+	for i := range int32(6) {
+		l, err := b.m.Create(kafka.TopicPartition{Topic: "t", Partition: i}, testID, testConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, l)
+		for range 2 { // the second asks for a spare, or rolls
+			if _, err := l.Append(testAt, makeBatch(t, batch.Options{}, rec{testAt.UnixMilli(), "", big}), 0, FromClient); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open := 0
+	for _, l := range logs {
+		if l.spare.file != nil {
+			open++
+		}
+	}
+	if got := b.m.spares.Load(); open > 2 || int64(open) != got || open == 0 {
+		t.Errorf("%d spares are open and %d counted, want at most 2", open, got)
+	}
+	b.close()
+	if got := b.m.spares.Load(); got != 0 {
+		t.Errorf("%d spares are counted after the end", got)
+	}
 }

@@ -32,7 +32,7 @@ type ManagerConfig struct {
 	ClusterID          string        // "" accepts any, and makes a new one for empty directories
 	NodeID             kafka.NodeID
 	ProducerExpiration time.Duration // 1 day
-	MaxOpenFiles       int           // data files kept open; 4096
+	MaxOpenFiles       int           // data files kept open; 4096. Half as many may be ready for segments to come
 	MaxIndexBytes      int64         // index blocks kept in memory; 64 MiB
 	StrayDelay         time.Duration // after which a -stray directory is deleted; 7 days
 	// ConfigFor gives a log that is found on disk its configuration, when the
@@ -81,6 +81,7 @@ type Manager struct {
 	logger   *slog.Logger
 	metrics  *metrics
 	files    *segment.Files
+	spares   atomic.Int64 // open files of segments to come
 	progress Progress
 	dirs     []*logDir
 	flushers map[uint64]*flusher

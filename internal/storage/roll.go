@@ -25,14 +25,12 @@ type spare struct {
 // flushed end does not pass base before. l.mu is held.
 func (l *Log) roll(now time.Time, base int64) error {
 	old := l.active()
-	next, err := segment.Create(l.d.files, l.dir, base, l.spare.file, spareName)
-	if l.spare.file != nil {
-		if err != nil {
-			_ = l.spare.file.Close()
-		}
-		l.spare = spare{}
-	}
+	ready := l.takeSpare()
+	next, err := segment.Create(l.d.files, l.dir, base, ready, spareName)
 	if err != nil {
+		if ready != nil {
+			_ = ready.Close()
+		}
 		return err
 	}
 	_ = old.Seal() // a time index that cannot be read again misses its last entry
@@ -43,6 +41,16 @@ func (l *Log) roll(now time.Time, base int64) error {
 	l.rolledMs, l.firstMs, l.jitter = now.UnixMilli(), -1, newJitter(l.cfg.Load())
 	l.rolled = true
 	return nil
+}
+
+// takeSpare takes the next segment's file, where there is one. l.mu is held.
+func (l *Log) takeSpare() vfs.File {
+	f := l.spare.file
+	if f != nil {
+		l.spare = spare{}
+		l.m.spares.Add(-1)
+	}
+	return f
 }
 
 // publish replaces the list of segments. l.mu is held, or the log is not open yet.
@@ -85,8 +93,8 @@ func (l *Log) housekeep() {
 		l.saveSnapshots()
 		l.maint.Unlock()
 	}
-	if !wanted {
-		return
+	if !wanted || l.m.spares.Load() >= max(int64(l.m.cfg.MaxOpenFiles)/2, 1) {
+		return // spares are open files too, and must leave some to the rest of the process
 	}
 	path := l.dir.Join(spareName)
 	if err := l.m.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,6 +105,7 @@ func (l *Log) housekeep() {
 	defer l.mu.Unlock()
 	if err == nil {
 		l.spare.file = f
+		l.m.spares.Add(1)
 	}
 }
 
