@@ -240,10 +240,13 @@ func (r *rig) advance(a metatest.Words) string {
 	end := r.now.Add(d)
 	var b strings.Builder
 	start := r.now
-	for {
+	for n := 0; ; n++ {
 		key, at, ok := r.next()
 		if !ok || at.After(end) {
 			break
+		}
+		if n == 100_000 {
+			r.t.Fatalf("timers without an end: %s of %.20q %.20q goes off after %v", timerNames[key.Kind], key.ID, key.Sub, r.now.Sub(start))
 		}
 		if at.After(r.now) {
 			r.now = at
