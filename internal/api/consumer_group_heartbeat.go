@@ -38,8 +38,11 @@ func (a *API) consumerHeartbeat(ctx context.Context, r *server.Request, req *kms
 	}
 	principal := r.Principal
 	cmd := &group.ConsumerHeartbeat{
-		Req: req, Client: client(r), NewMemberID: storage.NewUUID().String(),
+		Req: req, Client: client(r),
 		Visible: func(topic string) bool { return acl.For(a.Image()).Allow(principal, acl.Describe, acl.Topic, topic) },
+	}
+	if req.MemberID == "" { // one heartbeat in a member's life
+		cmd.NewMemberID = storage.NewUUID().String()
 	}
 	if re := req.SubscribedTopicRegex; re != nil && *re != "" {
 		cmd.Regex = group.ReadRegex(*re)

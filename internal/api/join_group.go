@@ -21,7 +21,10 @@ import (
 func (a *API) joinGroup(ctx context.Context, r *server.Request, req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) error {
 	err := a.mayRead(r, req.Group)
 	if err == nil {
-		cmd := &group.JoinGroup{Req: req, Client: client(r), NewMemberID: newMemberID(r, req.InstanceID), Release: r.Release}
+		cmd := &group.JoinGroup{Req: req, Client: client(r), Release: r.Release}
+		if req.MemberID == "" {
+			cmd.NewMemberID = newMemberID(r, req.InstanceID)
+		}
 		err = answer(ctx, a, req.Group, cmd, resp)
 	}
 	if err != nil {
