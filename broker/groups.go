@@ -21,9 +21,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/replica"
 )
 
-// offsetsTopic holds groups and their offsets.
-const offsetsTopic = "__consumer_offsets"
-
 // groups is the group coordinator: api.Groups over a runtime of one machine a
 // partition of the offsets topic.
 type groups struct {
@@ -64,7 +61,7 @@ const (
 )
 
 func (g *groups) partition(shard int32) (coord.Partition, bool) {
-	p, ok := g.replicas.Get(kafka.TopicPartition{Topic: offsetsTopic, Partition: shard})
+	p, ok := g.replicas.Get(kafka.TopicPartition{Topic: api.OffsetsTopic, Partition: shard})
 	if !ok { // not a nil *replica.Partition in an interface
 		return nil, false
 	}
@@ -75,13 +72,13 @@ func (g *groups) partition(shard int32) (coord.Partition, bool) {
 // know. It is called for each in order, by one goroutine at a time.
 func (g *groups) follow(img *meta.Image, d *meta.Delta, resync bool) {
 	for _, t := range d.Deleted {
-		if t.Name == offsetsTopic {
+		if t.Name == api.OffsetsTopic {
 			for i := range t.Partitions {
 				g.run.Resigned(int32(i))
 			}
 		}
 	}
-	if t, ok := img.Topic(offsetsTopic); ok && (resync || d.Empty() || touches(d, t)) {
+	if t, ok := img.Topic(api.OffsetsTopic); ok && (resync || d.Empty() || touches(d, t)) {
 		for i := range t.Partitions {
 			g.elect(t, int32(i))
 		}
@@ -132,7 +129,7 @@ func (g *groups) elect(t *meta.Topic, shard int32) {
 
 // shard is where a group lives; ok is false while there is no offsets topic.
 func (g *groups) shard(id string) (shard int32, ok bool) {
-	t, ok := g.keeper.Image().Topic(offsetsTopic)
+	t, ok := g.keeper.Image().Topic(api.OffsetsTopic)
 	if !ok {
 		return -1, false
 	}
@@ -151,7 +148,7 @@ func (g *groups) Do(ctx context.Context, id string, cmd coord.Command) (any, err
 // Each implements api.Groups. A shard that was given up meanwhile has nothing
 // to say; one that loads is an error, as in Apache Kafka.
 func (g *groups) Each(ctx context.Context, cmd coord.Command) ([]any, error) {
-	t, ok := g.keeper.Image().Topic(offsetsTopic)
+	t, ok := g.keeper.Image().Topic(api.OffsetsTopic)
 	if !ok {
 		return nil, nil
 	}
@@ -180,7 +177,7 @@ func (g *groups) Coordinator(ctx context.Context, id string) (kafka.NodeID, erro
 			return kafka.NoNode, kerr.CoordinatorNotAvailable
 		}
 	}
-	t, ok := g.keeper.Image().Topic(offsetsTopic)
+	t, ok := g.keeper.Image().Topic(api.OffsetsTopic)
 	if !ok || int(shard) >= len(t.Partitions) || t.Partitions[shard].Leader < 0 {
 		return kafka.NoNode, kerr.CoordinatorNotAvailable
 	}
@@ -195,12 +192,12 @@ func (g *groups) create(ctx context.Context) error {
 		return kerr.CoordinatorNotAvailable
 	}
 	_, err := g.cluster.CreateTopic(ctx, api.NewTopic{
-		Name: offsetsTopic, Partitions: g.cfg.Offsets.Partitions,
+		Name: api.OffsetsTopic, Partitions: g.cfg.Offsets.Partitions,
 		ReplicationFactor: int16(min(int(g.cfg.Offsets.Replicas), brokers)),
 		Config:            g.cfg.Offsets.TopicConfig(),
 	}, false)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		g.log.Warn("offsets topic could not be made", "topic", offsetsTopic, "err", err)
+		g.log.Warn("offsets topic could not be made", "topic", api.OffsetsTopic, "err", err)
 		return kerr.CoordinatorNotAvailable
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-mq/barnabas/internal/api"
 	"github.com/barnabas-mq/barnabas/internal/group"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -175,7 +176,7 @@ type disk struct {
 func newDisk() *disk {
 	d := &disk{}
 	d.FS = vfs.Faulty(vfs.Real, func(op vfs.Op) error {
-		if d.dry.Load() && op.Kind == vfs.OpWrite && strings.Contains(op.Name, offsetsTopic) {
+		if d.dry.Load() && op.Kind == vfs.OpWrite && strings.Contains(op.Name, api.OffsetsTopic) {
 			return &vfs.ShortWrite{N: op.N / 2, Err: vfs.ErrNoSpace}
 		}
 		return nil
@@ -352,7 +353,7 @@ func TestGroupsOnFailedDirectory(t *testing.T) {
 	onBad := map[string]bool{}
 	for n := range 2 * shards {
 		g := fmt.Sprint("group-", n)
-		onBad[g] = vfsExists(t, filepath.Join(bad, fmt.Sprintf("%s-%d", offsetsTopic, group.ShardOf(g, shards))))
+		onBad[g] = vfsExists(t, filepath.Join(bad, fmt.Sprintf("%s-%d", api.OffsetsTopic, group.ShardOf(g, shards))))
 		if err := p.commit(g, 1); err != nil {
 			t.Fatal(err)
 		}

@@ -42,10 +42,13 @@ func left(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, server.ErrHungUp) || errors.Is(err, server.ErrStopping)
 }
 
+// OffsetsTopic holds groups and their offsets.
+const OffsetsTopic = "__consumer_offsets"
+
 // IsInternal reports the topics that only the broker writes.
 func IsInternal(topic string) bool {
 	switch topic {
-	case "__consumer_offsets", "__transaction_state", "__share_group_state":
+	case OffsetsTopic, "__transaction_state", "__share_group_state":
 		return true
 	}
 	return false
