@@ -20,10 +20,7 @@ func (p *part) refuse(err error) { p.set(func() { p.admit = err }) }
 // machine untouched, and what only looks is answered (safety 24).
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		g.do("before", put("a", "1"), "")
 		for _, why := range []error{kerr.NotEnoughReplicas, kerr.KafkaStorageError} {
 			p.refuse(why)
@@ -132,10 +129,7 @@ func TestBroadcast(t *testing.T) {
 // while; but what is there can be read at once, and everything goes on by itself.
 func TestNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		g.do("before", put("a", "1"), "")
 		for n := 1; n <= 9; n++ {
 			p.set(func() { p.fail = fmt.Errorf("%w: %w", vfs.ErrNoSpace, kerr.KafkaStorageError) })

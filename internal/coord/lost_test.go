@@ -47,10 +47,7 @@ func TestLost(t *testing.T) {
 }
 
 func lost(t *testing.T, point string, held bool, lose func(*rig, *part), back bool) {
-	g := newRig(t, 1, nil)
-	p := g.parts[0]
-	g.r.Elected(0, 0)
-	synctest.Wait()
+	g, p := active(t)
 	g.do("before", put("a", "1"), "")
 	if held {
 		p.hold()
@@ -100,10 +97,7 @@ func lost(t *testing.T, point string, held bool, lose func(*rig, *part), back bo
 // acknowledged (safety 5).
 func TestLostBehindForeignMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		first := g.start(bg, "first", ask("e1", "a"))
 		synctest.Wait()
@@ -131,10 +125,7 @@ func TestLostBehindForeignMark(t *testing.T) {
 func TestAppendBesideLoad(t *testing.T) {
 	for _, epoch := range []kafka.LeaderEpoch{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, 1, nil)
-			p := g.parts[0]
-			g.r.Elected(0, 0)
-			synctest.Wait()
+			g, p := active(t)
 			p.at(atAppend, func() {
 				g.r.Resigned(0)
 				p.lead(epoch)
@@ -153,10 +144,7 @@ func TestAppendBesideLoad(t *testing.T) {
 // nothing to do with the earlier one's.
 func TestParkedAcrossTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		old := g.start(bg, "old", ask("old", "a"))
 		synctest.Wait()
@@ -205,10 +193,7 @@ func TestLostWhileLoading(t *testing.T) {
 }
 
 func lostWhileLoading(t *testing.T, point string, records int, lose func(*rig, *part), want error) {
-	g := newRig(t, 1, nil)
-	p := g.parts[0]
-	g.r.Elected(0, 0)
-	synctest.Wait()
+	g, p := active(t)
 	for i := range records {
 		g.do("put", put(fmt.Sprint(i), string(make([]byte, 100))), "")
 	}
@@ -237,10 +222,7 @@ func lostWhileLoading(t *testing.T, point string, records int, lose func(*rig, *
 
 func TestLostDuringBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.set(func() { p.fail = kerr.KafkaStorageError })
 		g.refused("failed append", put("a", "1"), kerr.NotCoordinator)
 		g.refused("backs off", get("a"), kerr.CoordinatorLoadInProgress)
@@ -268,10 +250,7 @@ func TestLostDuringBackOff(t *testing.T) {
 func TestAppendFails(t *testing.T) {
 	for _, err := range []error{kerr.NotEnoughReplicas, kerr.KafkaStorageError, context.DeadlineExceeded} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, 1, nil)
-			p := g.parts[0]
-			g.r.Elected(0, 0)
-			synctest.Wait()
+			g, p := active(t)
 			g.do("before", put("a", "1"), "")
 			held := g.start(bg, "held by the machine", wait())
 			synctest.Wait()
@@ -366,10 +345,7 @@ func TestPanics(t *testing.T) {
 // in a gap, and the load with it.
 func TestLoadEndsInGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		g.do("put", put("a", "1"), "")
 		g.r.Resigned(0)
 		p.set(func() { p.gap, p.held = 5, true })
@@ -386,10 +362,7 @@ func TestLoadEndsInGap(t *testing.T) {
 // A read that finds nothing, because the role changed beneath it, is no end of the log.
 func TestLoadLooksTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		g.do("put", put("a", "1"), "")
 		g.r.Resigned(0)
 		p.set(func() { p.blank = true })
@@ -402,10 +375,7 @@ func TestLoadLooksTwice(t *testing.T) {
 // Retention, or DeleteRecords, moves the log's start past the load.
 func TestStartMovesWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		for i := range 10 {
 			g.do("put", put("a", fmt.Sprint(i)), map[bool]string{true: "", false: fmt.Sprint(i - 1)}[i == 0])
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -194,6 +195,14 @@ type rig struct {
 	onEffect func(string)
 	toys     map[int32][]*toy
 	effects  []string
+}
+
+// active is a rig, inside a bubble, whose one shard answers.
+func active(t testing.TB) (*rig, *part) {
+	g := newRig(t, 1, nil)
+	g.r.Elected(0, 0)
+	synctest.Wait()
+	return g, g.parts[0]
 }
 
 // newRig runs a runtime for as long as the test; cfg may change its settings.

@@ -16,10 +16,7 @@ import (
 // before (safety 21, 25).
 func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		var all []*going
 		for _, c := range []struct {
@@ -75,10 +72,7 @@ func TestParked(t *testing.T) {
 // What is held back for a long time does not hold back the machine.
 func TestParkedPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		const n = 200
 		var all []*going
@@ -106,10 +100,7 @@ func TestParkedPipeline(t *testing.T) {
 // An effect that has to wait is not overtaken by one that need not.
 func TestEffectsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		p.at(atAwaited, func() { time.Sleep(time.Second) }) // the release is slow
 		first := g.start(bg, "first", ask("e1", "a"))
@@ -128,10 +119,7 @@ func TestEffectsInOrder(t *testing.T) {
 // Effects of a machine that was dropped do not come out behind those of the next one.
 func TestEffectsBeforeNextMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		first := g.start(bg, "first", ask("e1", "a"))
 		synctest.Wait()
@@ -161,10 +149,7 @@ func TestEffectsBeforeNextMachine(t *testing.T) {
 // the time somebody looks neither loses an effect nor refuses who asked.
 func TestFewBehindTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, 1, nil)
-		p := g.parts[0]
-		g.r.Elected(0, 0)
-		synctest.Wait()
+		g, p := active(t)
 		p.hold()
 		write := g.start(bg, "write", ask("e1", "a"))
 		synctest.Wait()
