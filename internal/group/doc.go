@@ -23,8 +23,8 @@
 // alone, so that a machine fed the records equals the one that wrote them; each
 // request is answered once; no partition is told to two members of a consumer
 // group; a committed offset moves by a commit, a deletion or its expiry, and by
-// nothing else; one step costs no more than a batch of records and does not look
-// at all groups, but for ListGroups and Observe, which ask for them.
+// nothing else; what can wait goes on in a step of its own after a batch of records;
+// and no step looks at all groups, but for ListGroups and Observe, which ask for them.
 //
 // It refuses with the protocol's errors, in the answers; an error of Apply is a
 // record that must not be skipped. Times are a member's deadlines against the
