@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,6 +203,7 @@ func (l *ledger) check(t *testing.T, addr string) {
 type bulk struct {
 	l    *ledger
 	stop func()
+	slow atomic.Bool // a record each millisecond at most
 }
 
 func startBulk(t *testing.T, addr string, l *ledger, partitions int32, opts ...kgo.Opt) *bulk {
@@ -216,6 +218,13 @@ func startBulk(t *testing.T, addr string, l *ledger, partitions int32, opts ...k
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
+	b := &bulk{l: l}
+	wait := func(d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
 	done.Go(func() {
 		rnd := rand.NewChaCha8([32]byte{1})
 		for n := uint64(0); ctx.Err() == nil; n++ {
@@ -227,19 +236,19 @@ func startBulk(t *testing.T, addr string, l *ledger, partitions int32, opts ...k
 					l.note(r, err)
 				}
 				if err != nil {
-					select { // a broker that refuses is not to be flooded
-					case <-time.After(5 * time.Millisecond):
-					case <-ctx.Done():
-					}
+					wait(5 * time.Millisecond) // a broker that refuses is not to be flooded
 				}
 			})
+			if b.slow.Load() {
+				wait(time.Millisecond)
+			}
 		}
 	})
-	b := &bulk{l: l, stop: sync.OnceFunc(func() {
+	b.stop = sync.OnceFunc(func() {
 		cancel()
 		done.Wait()
 		cl.Close()
-	})}
+	})
 	t.Cleanup(b.stop)
 	return b
 }
@@ -288,7 +297,7 @@ func (l *ledger) untilAcked(t *testing.T, more int) {
 // was killed on the full disk starts again.
 func TestDiskFull(t *testing.T) {
 	needProcess(t)
-	t.Run("log directories alone", func(t *testing.T) { diskFull(t, 400, true) })
+	t.Run("log directories alone", func(t *testing.T) { diskFull(t, 500, true) })
 	t.Run("metadata on the same disk", func(t *testing.T) { diskFull(t, 1024, false) })
 }
 
@@ -306,7 +315,7 @@ func diskFull(t *testing.T, mib int64, elsewhere bool) {
 	victim := createTopic(t, listen, "victim", parts, cfg)
 	v := newLedger(victim)
 	first := startBulk(t, listen, v, parts)
-	v.untilAcked(t, 4000)
+	v.untilAcked(t, 6000)
 	first.stop()
 
 	l := newLedger(createTopic(t, listen, "full", parts, cfg))
@@ -328,7 +337,9 @@ func diskFull(t *testing.T, mib int64, elsewhere bool) {
 	l.untilAcked(t, 500)
 	t.Log("room again after a topic was deleted: writing resumed")
 
-	// In the middle of writing, again and again.
+	// In the middle of writing, again and again; slowly, for the room that the
+	// deleted topic made is all there is above the low-water mark.
+	p.slow.Store(true)
 	for range 5 {
 		release := hog(t, disk, 2<<20)
 		l.untilRefused(t)
@@ -346,6 +357,7 @@ func diskFull(t *testing.T, mib int64, elsewhere bool) {
 	clear(l.errs)
 	l.mu.Unlock()
 	p = startBulk(t, listen, l, parts)
+	p.slow.Store(true)
 	l.untilRefused(t)
 	release()
 	l.untilAcked(t, 20)
