@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,7 @@ var (
 	pidFlag   = flag.Int("pid", 0, "its process id (for CPU and RSS); 0: not measured")
 	ref       = flag.String("ref", "", "reference broker; runs alternate ref, test, ref, test ... and a ratio line follows")
 	refPid    = flag.Int("refpid", 0, "its process id")
-	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start | commits | groups | rebalance | reload")
+	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start | commits | groups | rebalance | reload | crowd | neighbour | soak")
 	reps      = flag.Int("reps", 3, "runs per broker")
 	dur       = flag.Duration("d", 4*time.Second, "length of a run")
 	size      = flag.Int("size", 1024, "record value bytes")
@@ -36,7 +37,10 @@ var (
 	repeatRd  = flag.Int("passes", 1, "times a fetch mode reads the preload")
 	random    = flag.Bool("random", false, "incompressible values")
 	n         = flag.Int("n", 1000, "connections (conns) or partitions (parts)")
-	cmd       = flag.String("cmd", "", "shell command for the modes start and reload; it is killed after")
+	polls     = flag.Int("polls", 1000, "consumers in a long poll (crowd)")
+	dataDir   = flag.String("data", "", "the broker's data directory (soak)")
+	adminURL  = flag.String("admin", "", "base of the broker's admin HTTP, such as http://127.0.0.1:9644 (soak)")
+	cmd       = flag.String("cmd", "", "shell command that starts the broker, for start, reload, crowd and soak; it is ended after")
 	fetchMax  = flag.Int("fetchmax", 1<<20, "fetch max bytes per partition")
 	delTopic  = flag.Bool("deltopic", true, "delete topics made")
 	warmup    = flag.Duration("warmup", 0, "load each broker for so long before the first run (commits)")
@@ -51,6 +55,9 @@ var defaults = map[string]map[string]string{
 	"commits":   {"clients": "16", "inflight": "1", "groups": "64"},
 	"groups":    {"groups": "2000", "members": "5", "parts": "5", "heartbeat": "3s", "d": "30s", "reps": "1"},
 	"rebalance": {"members": "1000", "parts": "1000", "heartbeat": "1s"},
+	"crowd":     {"parts": "10000", "n": "5000", "d": "20s", "reps": "1"},
+	"neighbour": {"rate": "2000", "batch": "1100", "clients": "4", "d": "5s"},
+	"soak":      {"d": "2h", "reps": "1"},
 	"reload":    {"groups": "10000", "parts": "100", "clients": "4", "reps": "1"},
 }
 
@@ -107,6 +114,12 @@ func one(addr string, pid int) result {
 		return runRebalance(addr, t, pid)
 	case "reload":
 		return runReload(ctx, addr)
+	case "crowd":
+		return runCrowd(ctx, addr)
+	case "neighbour":
+		return runNeighbour(ctx, addr, pid)
+	case "soak":
+		return runSoak(ctx, addr)
 	}
 	log.Fatalf("no mode %q", *mode)
 	return nil
@@ -148,6 +161,9 @@ func main() {
 	log.SetFlags(0)
 	flag.Parse()
 	applyDefaults()
+	if strings.HasPrefix(*mode, "pest-") {
+		runPest(*mode, *bootstrap)
+	}
 	mustListen(*bootstrap, *pidFlag)
 	if *ref != "" {
 		mustListen(*ref, *refPid)

@@ -229,7 +229,9 @@ func (c *control) send(ctx context.Context, keys meta.Keys, batches []plan.Batch
 		batches = batches[1:]
 		res, err := c.store.Txn(ctx, b.Txn)
 		if err != nil {
-			c.log.Warn("change of partitions", "partitions", len(b.Changes), "err", err)
+			if ctx.Err() == nil { // at a stop the next controller carries them out
+				c.log.Warn("change of partitions", "partitions", len(b.Changes), "err", err)
+			}
 			for _, ch := range b.Changes {
 				again = append(again, ch.Next.ID())
 			}

@@ -169,12 +169,29 @@ func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epo
 	m.unmade = make(map[kafka.TopicPartition]bool)
 	m.reconfigure(img, d) // first: a role is entered under the rules of its image
 	out := m.applyAll(ctx, img, work, epoch)
+	m.tellUnmade(ctx, before)
+	return out
+}
+
+// tellUnmade warns of partitions that do not serve and did before: of a few by
+// name, for one cause may stop thousands. When the broker stops they need not.
+func (m *Manager) tellUnmade(ctx context.Context, before map[kafka.TopicPartition]bool) {
+	if ctx.Err() != nil {
+		return
+	}
+	const named = 5
+	more := -named
 	for tp := range m.unmade {
-		if !before[tp] {
+		if before[tp] {
+			continue
+		}
+		if more++; more <= 0 {
 			m.log.Warn("partition does not serve yet, and is tried again until it does", "tp", tp)
 		}
 	}
-	return out
+	if more > 0 {
+		m.log.Warn("more partitions do not serve yet, and are tried again until they do", "partitions", more)
+	}
 }
 
 // Unmade counts the partitions that the last Apply could not make. It is called

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"path"
 	"strings"
@@ -358,5 +360,26 @@ func TestMetrics(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// What does not serve is told in a few lines, and at a stop not at all: a start
+// that was ended early warned of each of ten thousand partitions.
+func TestManagerTellsUnmadeBriefly(t *testing.T) {
+	w := newWorld(t, vfs.NewMem(), metatest.New())
+	w.begin("a")
+	var said strings.Builder
+	w.m.log = slog.New(slog.NewTextHandler(&said, nil))
+	w.create("many", 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b, _ := w.Img.Broker(self)
+	w.m.Apply(ctx, w.Img, &w.Delta, b.Epoch)
+	if w.m.Unmade() != 20 || said.Len() != 0 {
+		t.Errorf("%d unmade; a manager that stops said %q", w.m.Unmade(), said.String())
+	}
+	w.m.tellUnmade(t.Context(), nil)
+	if n := strings.Count(said.String(), "\n"); n != 6 || !strings.Contains(said.String(), "partitions=15") {
+		t.Errorf("%d lines about 20 partitions:\n%s", n, said.String())
 	}
 }
