@@ -88,6 +88,19 @@ var measurements = []measurement{
 		{"M3", "idle CPU: % of a core", "idle_cpu_pct", "<=", 0.5},
 		{"S1", "exec to ready, empty directory: ms", "start_ms", "<=", 100},
 		{"S3", "clean stop: ms", "stop_ms", "<=", 1000}}},
+	{args: load("-mode crowd -reps 1 -parts 10000 -n 5000 -polls 1000 -d 20s"), starts: true, goals: []goal{
+		{"M2", "5000 idle connections: KiB each", "KiB_per_conn", "<=", 12},
+		{"M2", "10 000 idle partitions: KiB each", "KiB_per_partition", "<=", 12},
+		{"M2", "10 000 idle partitions: descriptors each", "fds_per_partition", "<=", 1},
+		{"M3", "10 000 partitions, 1000 long polls: % of a core", "idle_cpu_pct", "<=", 1.5},
+		{"S1", "exec to all led, 10 000 partitions: ms", "ready_ms", "<=", 3000}}},
+	{args: load("-mode crowd -reps 1 -parts 1000 -n 10 -polls 10 -d 1s"), starts: true, goals: []goal{
+		{"S1", "exec to all led, 1000 partitions: ms", "ready_ms", "<=", 500},
+		{"S3", "clean stop, 1000 partitions: ms", "stop_ms", "<=", 1000}}},
+	{args: load("-mode neighbour -d 4s"), ref: none, goals: []goal{
+		{"N1", "beside a connection flood: p99, times alone", "flood_x", "<=", 3},
+		{"N1", "beside slow readers: p99, times alone", "readers_x", "<=", 3},
+		{"N1", "beside slow writers: p99, times alone", "writers_x", "<=", 3}}},
 	{args: load("-mode commits -warmup 60s -d 4s"), ref: apacheKafka, goals: []goal{
 		{"G1", "one offset a commit, against Apache Kafka: a CPU-second", "commits_per_cpu_s", ">=", 2},
 		{"G1", "one offset a commit, against Apache Kafka: p50", "p50_ms", "<=", 1},
