@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/barnabas-mq/barnabas/internal/config"
+	"github.com/barnabas-mq/barnabas/internal/levels"
 	"github.com/barnabas-mq/barnabas/internal/life"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
@@ -37,6 +38,9 @@ type Options struct {
 	Config *config.Config
 	// Logger gets one line per change of state; nil logs to nowhere.
 	Logger *slog.Logger
+	// Levels are those that Logger goes by, for the command line in this module;
+	// nil: levels of its own over what Logger takes.
+	Levels *levels.Levels
 	// Version is told on the admin listener's metrics; "" is "unknown".
 	Version string
 
@@ -48,6 +52,7 @@ type Broker struct {
 	cfg     *config.Config
 	node    config.Broker
 	log     *slog.Logger
+	levels  *levels.Levels
 	startID string
 	reg     *prometheus.Registry
 	files   vfs.FS
@@ -60,6 +65,11 @@ func New(o Options) (*Broker, error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
+	}
+	logged := o.Levels
+	if logged == nil {
+		logged = levels.Of(log.Handler())
+		log = slog.New(logged.Handler(log.Handler()))
 	}
 	cfg := o.Config
 	if cfg == nil {
@@ -80,7 +90,7 @@ func New(o Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		cfg: cfg, node: node, log: log, startID: storage.NewUUID().String(),
+		cfg: cfg, node: node, log: log, levels: logged, startID: storage.NewUUID().String(),
 		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files,
 	}
 	if b.files == nil {

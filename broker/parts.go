@@ -16,6 +16,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/server"
 	"github.com/barnabas-mq/barnabas/internal/storage"
+	"github.com/barnabas-mq/barnabas/internal/telemetry/otlp"
 )
 
 // parts of a broker, made by build and started by sequence.
@@ -27,6 +28,7 @@ type parts struct {
 	control  *control
 	cluster  *wishes
 	groups   *groups
+	pushed   *otlp.Store // metrics of clients
 	server   *server.Server
 
 	adminAddr atomic.Pointer[net.Addr]
@@ -58,6 +60,8 @@ func (b *Broker) build() error {
 	p.groups = newGroups(b.cfg.Groups(), p.keeper, p.cluster, p.replicas, b.log.With("part", "groups"), b.reg)
 	p.keeper.published = p.groups.follow
 	b.reg.MustRegister(p.groups.Collector())
+	p.pushed = otlp.NewStore(int(b.cfg.Int("telemetry.max.bytes")), nil)
+	b.reg.MustRegister(p.pushed)
 	p.server = server.New(b.serverConfig(), b.handlers(s).Table())
 	return nil
 }
@@ -138,9 +142,10 @@ func (b *Broker) handlers(s settings) *api.API {
 			ReplicationFactor: b.node.Topics.ReplicationFactor,
 			RequestTimeout:    b.cfg.Duration("request.timeout.ms"),
 		},
-		Features: api.Features{Supported: supportedFeatures()},
-		Log:      b.log.With("part", "api"),
-		Metrics:  api.NewMetrics(b.reg),
+		Features:  api.Features{Supported: supportedFeatures(), Update: p.cluster.updateFeatures},
+		Telemetry: api.Telemetry{MaxBytes: p.pushed.MaxBytes(), Push: p.pushed.Push},
+		Log:       b.log.With("part", "api"),
+		Metrics:   api.NewMetrics(b.reg),
 	})
 }
 

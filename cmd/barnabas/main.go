@@ -28,7 +28,7 @@ func main() {
 }
 
 func serve(ctx context.Context, o cli.ServeOptions) error {
-	b, err := broker.New(broker.Options{Config: o.Config, Logger: o.Log, Version: o.Version})
+	b, err := broker.New(broker.Options{Config: o.Config, Logger: o.Log, Levels: o.Levels, Version: o.Version})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
@@ -73,10 +74,12 @@ type Setting struct {
 	Source              int8 // ConfigSource code: 1 topic, 4 static broker, 5 default
 }
 
-// Features are what ApiVersions tells beside the table.
+// Features are what ApiVersions tells beside the table, and UpdateFeatures changes.
 type Features struct {
 	// Supported are the ranges of this binary, by feature name.
 	Supported map[string][2]int16
+	// Update changes finalized levels, or with validate only checks that it could.
+	Update func(ctx context.Context, updates []plan.FeatureUpdate, validate bool) error
 }
 
 // Deps of New.
@@ -89,6 +92,7 @@ type Deps struct {
 	Settings   Settings
 	Limits     Limits
 	Features   Features
+	Telemetry  Telemetry
 	Log        *slog.Logger
 	Metrics    *Metrics
 	Now        func() time.Time // nil: time.Now
@@ -97,8 +101,9 @@ type Deps struct {
 // API holds the handlers. Its methods may be called from any goroutine.
 type API struct {
 	Deps
-	sessions *sessionCache
-	table    server.Table
+	sessions  *sessionCache
+	telemetry desk
+	table     server.Table
 }
 
 // New returns the handlers; it starts nothing.
@@ -110,6 +115,7 @@ func New(d Deps) *API {
 		d.Metrics = NewMetrics(nil)
 	}
 	a := &API{Deps: d, sessions: newSessionCache(d.Limits.SessionSlots)}
+	a.telemetry.init()
 	a.table = a.newTable()
 	return a
 }

@@ -32,7 +32,7 @@ func (a *API) consumerGroupDescribe(ctx context.Context, r *server.Request, req 
 
 func (a *API) describeConsumer(ctx context.Context, r *server.Request, id string, out *kmsg.ConsumerGroupDescribeResponseGroup) error {
 	switch {
-	case !a.Groups.ConsumerEnabled():
+	case !a.consumerEnabled():
 		return kerr.UnsupportedVersion
 	case !a.allow(r, acl.Describe, acl.Group, id):
 		return kerr.GroupAuthorizationFailed

@@ -26,7 +26,7 @@ func (a *API) consumerGroupHeartbeat(ctx context.Context, r *server.Request, req
 
 func (a *API) consumerHeartbeat(ctx context.Context, r *server.Request, req *kmsg.ConsumerGroupHeartbeatRequest, resp *kmsg.ConsumerGroupHeartbeatResponse) error {
 	switch {
-	case !a.Groups.ConsumerEnabled():
+	case !a.consumerEnabled():
 		return kerr.UnsupportedVersion
 	case !a.allow(r, acl.Read, acl.Group, req.Group):
 		return kerr.GroupAuthorizationFailed

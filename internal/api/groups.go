@@ -12,6 +12,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/coord"
 	"github.com/barnabas-mq/barnabas/internal/group"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/server"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 )
@@ -27,8 +28,14 @@ type Groups interface {
 	// Coordinator is the broker that coordinates a group. The internal topic is
 	// made when there is none.
 	Coordinator(ctx context.Context, id string) (kafka.NodeID, error)
-	// ConsumerEnabled: the consumer protocol is served (KIP-848).
+	// ConsumerEnabled: the configuration wants the consumer protocol (KIP-848).
 	ConsumerEnabled() bool
+}
+
+// consumerEnabled: the consumer protocol is served, which takes its feature too.
+func (a *API) consumerEnabled() bool {
+	levels, _ := a.Image().Features()
+	return a.Groups.ConsumerEnabled() && levels[meta.FeatureGroup] >= 1
 }
 
 // mayRead refuses requests of members: an id, and READ on the group.

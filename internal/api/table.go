@@ -31,7 +31,11 @@ func (a *API) newTable() server.Table {
 		server.On(0, 3, a.deleteGroups),
 		server.On(0, 1, a.incrementalAlterConfigs),
 		server.On(0, 0, a.offsetDelete),
+		server.On(0, 2, a.updateFeatures),
+		server.On(0, 0, a.unregisterBroker),
 		server.On(0, 1, a.consumerGroupHeartbeat),
 		server.On(0, 1, a.consumerGroupDescribe),
+		server.On(0, 0, a.getTelemetrySubscriptions),
+		server.On(0, 0, a.pushTelemetry),
 	)
 }

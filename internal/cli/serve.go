@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/barnabas-mq/barnabas/internal/config"
+	"github.com/barnabas-mq/barnabas/internal/levels"
 )
 
 // ServeOptions is what a broker starts from: settings that were read, checked
@@ -18,6 +19,7 @@ type ServeOptions struct {
 	Broker          config.Broker
 	Version, Commit string
 	Log             *slog.Logger
+	Levels          *levels.Levels // of Log
 	// Ready prints the one line that says where the broker can be reached:
 	// addresses as they are bound, NAME://host:port, and the admin listener's,
 	// or "". Called once.
@@ -48,7 +50,7 @@ order, a second one at once. ` + "`barnabas config docs`" + ` explains every key
 				}
 				set = append(set, "log.dirs="+dataDir)
 			}
-			log, err := logger(c, level)
+			log, level, err := logger(c, level)
 			if err != nil {
 				return err
 			}
@@ -66,7 +68,7 @@ order, a second one at once. ` + "`barnabas config docs`" + ` explains every key
 			if a.Serve == nil {
 				return errors.New("this program was built without a broker")
 			}
-			return a.Serve(c.Context(), ServeOptions{Config: cfg, Broker: b, Version: a.Version, Commit: a.Commit, Log: log, Ready: func(listeners []string, admin string) {
+			return a.Serve(c.Context(), ServeOptions{Config: cfg, Broker: b, Version: a.Version, Commit: a.Commit, Log: log, Levels: level, Ready: func(listeners []string, admin string) {
 				line := "barnabas is ready: " + strings.Join(listeners, ", ")
 				if admin != "" {
 					line += ", admin http://" + admin
@@ -83,10 +85,12 @@ order, a second one at once. ` + "`barnabas config docs`" + ` explains every key
 	return c
 }
 
-func logger(c *cobra.Command, level string) (*slog.Logger, error) {
+// logger writes to standard error what the levels let through.
+func logger(c *cobra.Command, level string) (*slog.Logger, *levels.Levels, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usagef("--log-level must be debug, info, warn or error")
+		return nil, nil, usagef("--log-level must be debug, info, warn or error")
 	}
-	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: l})), nil
+	of := levels.New(l)
+	return slog.New(of.Handler(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: levels.Trace}))), of, nil
 }

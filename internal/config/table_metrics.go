@@ -14,6 +14,6 @@ var metricsKeys = []Key{
 		Doc: "Java classes that report metrics; see barnabas.admin.listener."},
 	{Name: "kafka.metrics.polling.interval.secs", Type: Int, Default: value("10"), Check: atLeast(1), State: Never,
 		Doc: "Interval of these classes."},
-	{Name: "telemetry.max.bytes", Type: Int, Default: value("1048576"), Check: atLeast(1), State: Planned,
+	{Name: "telemetry.max.bytes", Type: Int, Default: value("1048576"), Check: atLeast(1), State: Live,
 		Doc: "Size of a client's pushed metrics at most (KIP-714)."},
 }

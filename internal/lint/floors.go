@@ -28,6 +28,7 @@ var Floors = []Row{
 	{0, "kafka", "the words: identifiers and their strings", false, false},
 	{0, "invariant", "assertions that cost nothing in production", false, false},
 	{0, "life", "start and stop of components", false, false},
+	{0, "levels", "how much is logged, by part", false, false},
 	{0, "config", "the one table of configuration keys", false, false},
 	{0, "vfs", "the file system, real and in memory", false, false},
 	{0, "loop", "keyed serial executor", false, false},
@@ -60,11 +61,13 @@ var Floors = []Row{
 	{6, "auth/acl", "who may do what", true, false},
 	{6, "replica/isr", "follower positions to a high watermark", true, false},
 	{6, "quota", "how many bytes, how long to wait", true, false},
+	{6, "telemetry", "who is asked for client metrics, and whose are taken", true, false},
 
 	{7, "metastore/etcdstore", "the metadata engine on etcd", false, false},
 	{7, "controller", "an image to the transactions that it asks for", true, false},
 	{7, "replica", "a partition's role around its log", false, false},
 	{7, "coord", "the runtime of log-backed machines", false, false},
+	{7, "telemetry/otlp", "pushed client metrics, opened and shown", false, false},
 
 	{8, "replica/fetcher", "followers that pull", false, false},
 	{8, "group/assign", "assignors", true, false},

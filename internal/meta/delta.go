@@ -25,6 +25,7 @@ type Delta struct {
 	TopicConfigs  []string       // whose overrides differ
 	GroupConfigs  []string       // whose overrides differ
 	BrokerConfigs []kafka.NodeID // whose overrides differ
+	ClientMetrics []string       // subscriptions that differ
 	ClusterConfig bool
 
 	Controller bool // another holder, or none, or another epoch
@@ -50,7 +51,7 @@ func (d *Delta) Empty() bool {
 	return len(d.Created) == 0 && len(d.Deleted) == 0 && len(d.Partitions) == 0 &&
 		len(d.BrokersUp) == 0 && len(d.BrokersDown) == 0 && len(d.BrokersChanged) == 0 &&
 		len(d.TopicConfigs) == 0 && len(d.GroupConfigs) == 0 && len(d.BrokerConfigs) == 0 &&
-		!d.ClusterConfig && !d.Controller && !d.Features && len(d.Errors) == 0
+		len(d.ClientMetrics) == 0 && !d.ClusterConfig && !d.Controller && !d.Features && len(d.Errors) == 0
 }
 
 // Diff names everything that differs between two images of one cluster, as
@@ -72,6 +73,11 @@ func Diff(old, now *Image) Delta {
 	merge(old.brokerConfigs, now.brokerConfigs, func(n kafka.NodeID, was, is Config) {
 		if was.ModRev != is.ModRev {
 			d.BrokerConfigs = append(d.BrokerConfigs, n)
+		}
+	})
+	merge(old.clientMetrics, now.clientMetrics, func(name string, was, is Config) {
+		if was.ModRev != is.ModRev {
+			d.ClientMetrics = append(d.ClientMetrics, name)
 		}
 	})
 	nodes := map[kafka.NodeID]struct{}{}
@@ -105,6 +111,11 @@ func (dr *draft) delta(old *Image) Delta {
 	for _, n := range slices.Sorted(maps.Keys(dr.nodeConfig)) {
 		if old.BrokerOverrides(n).ModRev != now.BrokerOverrides(n).ModRev {
 			d.BrokerConfigs = append(d.BrokerConfigs, n)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dr.metrics)) {
+		if old.ClientMetricsOverrides(name).ModRev != now.ClientMetricsOverrides(name).ModRev {
+			d.ClientMetrics = append(d.ClientMetrics, name)
 		}
 	}
 	d.brokers(old, now, dr.brokers)

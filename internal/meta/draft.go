@@ -40,7 +40,8 @@ func FromListing(clusterID string, kvs []kv.KV, rev int64) (img *Image, errs []e
 		records: bulk[string, *record](), named: bulk[kafka.TopicID, string](),
 		states:       bulk[PartitionID, *Partition](),
 		topicConfigs: bulk[string, Config](), groupConfigs: bulk[string, Config](), brokerConfigs: bulk[kafka.NodeID, Config](),
-		pending: bulk[kafka.TopicID, *Pending](), tombstones: bulk[kafka.TopicID, *Tombstone](),
+		clientMetrics: bulk[string, Config](),
+		pending:       bulk[kafka.TopicID, *Pending](), tombstones: bulk[kafka.TopicID, *Tombstone](),
 	})
 	d.bulk = true
 	for _, e := range kvs {
@@ -66,6 +67,7 @@ type draft struct {
 	configs    map[string]struct{} // of topics
 	groups     map[string]struct{} // whose configuration was touched
 	nodeConfig map[kafka.NodeID]struct{}
+	metrics    map[string]struct{} // client metrics, by the subscription's name
 	index      map[kafka.NodeID]*sorted[PartitionID, struct{}]
 	ownBrokers bool // img.brokers is a copy already
 }
@@ -76,8 +78,8 @@ func newDraft(from Image) *draft {
 		topics: map[kafka.TopicID]struct{}{}, names: map[string]struct{}{},
 		parts:   map[kafka.TopicID]map[int32]struct{}{},
 		brokers: map[kafka.NodeID]struct{}{}, configs: map[string]struct{}{}, groups: map[string]struct{}{},
-		nodeConfig: map[kafka.NodeID]struct{}{},
-		index:      map[kafka.NodeID]*sorted[PartitionID, struct{}]{},
+		nodeConfig: map[kafka.NodeID]struct{}{}, metrics: map[string]struct{}{},
+		index: map[kafka.NodeID]*sorted[PartitionID, struct{}]{},
 	}
 }
 
@@ -111,6 +113,9 @@ func (d *draft) put(e kv.KV) {
 	case kindBrokerConfig:
 		d.nodeConfig[k.node] = struct{}{}
 		err = store(&d.img.brokerConfigs, k.node, e, decodeConfig)
+	case kindClientMetrics:
+		d.metrics[k.name] = struct{}{}
+		err = store(&d.img.clientMetrics, k.name, e, decodeConfig)
 	case kindClusterConfig:
 		err = hold(&d.img.clusterConfig, e, decodeConfig)
 	case kindController:
@@ -251,6 +256,9 @@ func (d *draft) remove(key string, rev int64) {
 	case kindBrokerConfig:
 		d.nodeConfig[k.node] = struct{}{}
 		d.img.brokerConfigs.delete(k.node)
+	case kindClientMetrics:
+		d.metrics[k.name] = struct{}{}
+		d.img.clientMetrics.delete(k.name)
 	case kindClusterConfig:
 		d.img.clusterConfig = Config{}
 	case kindController:
@@ -294,6 +302,7 @@ func (d *draft) finish() {
 	d.img.topicConfigs.seal()
 	d.img.groupConfigs.seal()
 	d.img.brokerConfigs.seal()
+	d.img.clientMetrics.seal()
 	d.img.pending.seal()
 	d.img.tombstones.seal()
 }

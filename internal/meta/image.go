@@ -36,6 +36,7 @@ type Image struct {
 	groupConfigs  sorted[string, Config]
 	brokerConfigs sorted[kafka.NodeID, Config]
 	clusterConfig Config
+	clientMetrics sorted[string, Config]
 
 	controller      Controller // ModRev 0: none
 	controllerEpoch ControllerEpoch
@@ -170,9 +171,22 @@ func (i *Image) GroupOverrides(id string) Config {
 }
 
 // ConfiguredGroups are the groups with overrides, by id.
-func (i *Image) ConfiguredGroups() iter.Seq[string] {
+func (i *Image) ConfiguredGroups() iter.Seq[string] { return names(i.groupConfigs) }
+
+func names(m sorted[string, Config]) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for id := range i.groupConfigs.all() {
+		for name := range m.all() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// ConfiguredBrokers are the brokers with dynamic overrides of their own, by id.
+func (i *Image) ConfiguredBrokers() iter.Seq[kafka.NodeID] {
+	return func(yield func(kafka.NodeID) bool) {
+		for id := range i.brokerConfigs.all() {
 			if !yield(id) {
 				return
 			}
@@ -194,6 +208,21 @@ func (i *Image) ClusterConfig() map[string]string { return i.clusterConfig.Entri
 
 // ClusterOverrides is ClusterConfig with its revision.
 func (i *Image) ClusterOverrides() Config { return i.clusterConfig }
+
+// ClientMetrics is what a subscription to client metrics (KIP-714) sets
+// itself; nil when there is no such subscription.
+func (i *Image) ClientMetrics(name string) map[string]string {
+	return i.ClientMetricsOverrides(name).Entries
+}
+
+// ClientMetricsOverrides is ClientMetrics with its revision.
+func (i *Image) ClientMetricsOverrides(name string) Config {
+	c, _ := i.clientMetrics.get(name)
+	return c
+}
+
+// ClientMetricsNames are the subscriptions to client metrics, by name.
+func (i *Image) ClientMetricsNames() iter.Seq[string] { return names(i.clientMetrics) }
 
 // Features are the finalized levels and their epoch; epoch 0: none finalized.
 func (i *Image) Features() (levels map[string]int16, epoch int64) {

@@ -118,7 +118,7 @@ func randomPlan(rt *rapid.T, w *metatest.World) []kv.Txn {
 	node := kafka.NodeID(rapid.IntRange(1, 3).Draw(rt, "node"))
 	b, up := w.Img.Broker(node)
 	t, exists := w.Img.Topic(name)
-	switch rapid.IntRange(0, 8).Draw(rt, "what") {
+	switch rapid.IntRange(0, 9).Draw(rt, "what") {
 	case 0, 1:
 		r, err := plan.Register(w.Img.Keys(), b, &meta.Broker{ID: node, StartID: fmt.Sprint(w.Store.Rev), Dirs: []kafka.DirID{metatest.Dir("d" + node.String())}}, int64(node))
 		if err != nil {
@@ -160,6 +160,10 @@ func randomPlan(rt *rapid.T, w *metatest.World) []kv.Txn {
 			out = append(out, b.Txn)
 		}
 		return out
+	case 9:
+		if txn, ok := plan.ConfigureClientMetrics(w.Img, name, plan.ConfigChange{Set: map[string]string{"k": node.String()}}); ok {
+			return []kv.Txn{txn}
+		}
 	case 8:
 		if up {
 			txn, err := plan.SetLeaving(w.Img, node, b.Epoch)

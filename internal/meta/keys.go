@@ -59,6 +59,12 @@ func (k Keys) BrokerConfig(n kafka.NodeID) string { return k.prefix + "/config/b
 // character: it is escaped as a segment of a path.
 func (k Keys) GroupConfig(id string) string { return k.prefix + "/config/groups/" + url.PathEscape(id) }
 
+// ClientMetrics holds a subscription to client metrics (KIP-714), escaped as a
+// group's id is.
+func (k Keys) ClientMetrics(name string) string {
+	return k.prefix + "/config/client-metrics/" + url.PathEscape(name)
+}
+
 // ClusterConfig holds the dynamic overrides of all brokers.
 func (k Keys) ClusterConfig() string { return k.prefix + "/config/brokers/default" }
 
@@ -94,6 +100,7 @@ const (
 	kindGroupConfig
 	kindBrokerConfig
 	kindClusterConfig
+	kindClientMetrics
 	kindProducerIDs
 	kindFeatures
 	kindCluster
@@ -142,11 +149,10 @@ func (k Keys) parse(key string) parsed {
 		return parsed{kind: kindTopicConfig, name: s}
 	}
 	if s, ok := strings.CutPrefix(rest, "config/groups/"); ok {
-		id, err := url.PathUnescape(s)
-		if err != nil || url.PathEscape(id) != s {
-			return parsed{kind: kindBad}
-		}
-		return parsed{kind: kindGroupConfig, name: id}
+		return parseEscaped(kindGroupConfig, s)
+	}
+	if s, ok := strings.CutPrefix(rest, "config/client-metrics/"); ok {
+		return parseEscaped(kindClientMetrics, s)
 	}
 	if s, ok := strings.CutPrefix(rest, "pending/"); ok {
 		return parseID(kindPending, s)
@@ -177,6 +183,14 @@ func parseTopics(s string) parsed {
 	out := parseID(kindState, id)
 	out.part.Partition = p
 	return out
+}
+
+func parseEscaped(k kind, s string) parsed {
+	name, err := url.PathUnescape(s)
+	if err != nil || url.PathEscape(name) != s {
+		return parsed{kind: kindBad}
+	}
+	return parsed{kind: k, name: name}
 }
 
 func parseNode(k kind, s string) parsed {

@@ -18,7 +18,12 @@ type Conn struct {
 	SoftwareName, SoftwareVersion string // of ApiVersions
 
 	principal atomic.Pointer[string] // nil until known
+	closed    atomic.Pointer[func()]
 }
+
+// OnClose has f called when the connection has ended, in place of what was set
+// before. f must not block; of a connection that ended meanwhile nothing is told.
+func (c *Conn) OnClose(f func()) { c.closed.Store(&f) }
 
 // Authenticated sets who speaks from now on, and lifts the limits that hold
 // before (size of frames, keys that may be asked for).

@@ -261,6 +261,9 @@ func (s *Server) forget(c *conn) {
 	if known {
 		s.limits.remove(c.info.Remote)
 		s.met.connections.WithLabelValues(c.l.cfg.Name).Dec()
+		if f := c.info.closed.Load(); f != nil {
+			(*f)()
+		}
 	}
 }
 

@@ -330,6 +330,13 @@ func configure(_ *testing.T, w *World, d *datadriven.TestData) string {
 		}
 		return w.done(w.Do(t))
 	}
+	if name := a.Str("metrics", ""); name != "" {
+		t, ok := plan.ConfigureClientMetrics(w.Img, name, c)
+		if !ok {
+			return "no change"
+		}
+		return w.done(w.Do(t))
+	}
 	t, ok := plan.ConfigureBroker(w.Img, kafka.NodeID(a.Int("broker", -1)), c)
 	if !ok {
 		return "no change"
@@ -434,7 +441,7 @@ func takeIDs(_ *testing.T, w *World, d *datadriven.TestData) string {
 
 func feature(_ *testing.T, w *World, d *datadriven.TestData) string {
 	a := Words{D: d}
-	t, ok := plan.SetFeature(w.Img, a.Str("name", ""), int16(a.Int("level", 0)))
+	t, ok := plan.SetFeatures(w.Img, map[string]int16{a.Str("name", ""): int16(a.Int("level", 0))})
 	if !ok {
 		return "no change"
 	}

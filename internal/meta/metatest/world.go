@@ -187,6 +187,9 @@ func Describe(img *meta.Image) string {
 	for id := range img.ConfiguredGroups() {
 		line("config of group %s %s", id, config(img.GroupConfig(id)))
 	}
+	for name := range img.ClientMetricsNames() {
+		line("client metrics %s %s", name, config(img.ClientMetrics(name)))
+	}
 	if c := config(img.ClusterConfig()); c != "" {
 		line("config of all %s", c)
 	}
@@ -286,6 +289,9 @@ func DescribeDelta(d meta.Delta) string {
 	}
 	for _, c := range d.GroupConfigs {
 		line("config of group %s", c)
+	}
+	for _, c := range d.ClientMetrics {
+		line("client metrics %s", c)
 	}
 	for _, c := range d.BrokerConfigs {
 		line("config of broker %d", c)

@@ -28,27 +28,6 @@ func Bootstrap(clusterID string, nowMs int64) kv.Txn {
 	}
 }
 
-// SetFeature plans another finalized level of one feature; 0 turns it off. Who
-// may have which level is the caller's to decide. ok is false when the level
-// is that already.
-func SetFeature(img *meta.Image, name string, level int16) (t kv.Txn, ok bool) {
-	f := img.FeaturesKey()
-	if was, there := f.Levels[name]; there && was == level {
-		return kv.Txn{}, false
-	}
-	levels := maps.Clone(f.Levels)
-	if levels == nil {
-		levels = map[string]int16{}
-	}
-	levels[name] = level
-	key := img.Keys().Features()
-	return kv.Txn{
-		If:   []kv.Cmp{kv.ModIs(key, f.ModRev)},
-		Then: []kv.Op{kv.PutOp(key, f.Encode(levels), 0)},
-		Else: []kv.Op{kv.GetOp(key)},
-	}, true
-}
-
 // ConfigChange sets and removes overrides; the values are checked already.
 type ConfigChange struct {
 	Set    map[string]string
@@ -94,6 +73,12 @@ func ConfigureBroker(img *meta.Image, node kafka.NodeID, c ConfigChange) (txn kv
 // false when they are that already.
 func ConfigureGroup(img *meta.Image, group string, c ConfigChange) (txn kv.Txn, ok bool) {
 	return configure(img.Keys().GroupConfig(group), img.GroupOverrides(group), c)
+}
+
+// ConfigureClientMetrics plans another subscription to client metrics (KIP-714);
+// with nothing set it is gone. ok is false when it is that already.
+func ConfigureClientMetrics(img *meta.Image, name string, c ConfigChange) (txn kv.Txn, ok bool) {
+	return configure(img.Keys().ClientMetrics(name), img.ClientMetricsOverrides(name), c)
 }
 
 func configure(key string, was meta.Config, c ConfigChange, also ...kv.Cmp) (kv.Txn, bool) {
