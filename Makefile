@@ -8,17 +8,18 @@ FUZZTIME ?= 30s
 ARGS     ?=
 BASE     ?= HEAD
 TIMEOUT  ?= 10m
+OUT      ?= bin/barnabas
 
 GOFILES   = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/testdata/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check race fuzz interop microbench bench clean
+.PHONY: help build run test check cross dist race fuzz interop microbench bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/barnabas
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/barnabas ./cmd/barnabas
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/barnabas
 
 run: build ## build, then serve one broker on 127.0.0.1:9092 (ARGS='--set key=value' to change it)
 	exec bin/barnabas serve $(ARGS)
@@ -32,6 +33,13 @@ check: ## formatting, vet, staticcheck, floors and tidiness; under a minute
 	$(GO) tool staticcheck ./...
 	$(GO) test -count=1 ./internal/lint
 	cd bench && $(GO) vet ./...
+
+cross: ## vet everything, tests too, as Windows and macOS compile it
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+
+dist: build ## build the release archives for Linux, macOS and Windows into dist, with checksums
+	$(GO) run ./packaging/dist -version '$(VERSION)' -ldflags '$(LDFLAGS)' -barnabas $(OUT)
 
 race: ## run every test under the race detector, with assertions on
 	$(GO) test -race -timeout 30m ./...
@@ -50,4 +58,4 @@ bench: build ## measure against the null broker and others in alternating pairs 
 	bench/bin/goals -barnabas bin/barnabas -bin bench/bin $(ARGS)
 
 clean: ## remove what the targets built, not the data
-	rm -rf bin bench/bin
+	rm -rf bin bench/bin dist

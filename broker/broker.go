@@ -6,7 +6,7 @@
 //	err = b.Run(ctx) // until ctx ends: then leaders are given up, data is flushed, the directory is marked clean
 //
 // New reads configuration and nothing else. Run may be called once. Addr,
-// Ready and Healthy may be called from any goroutine at any time.
+// Ready and Missing may be called from any goroutine at any time.
 package broker
 
 import (
@@ -81,6 +81,9 @@ func New(o Options) (*Broker, error) {
 		for _, w := range warnings {
 			log.Warn(w)
 		}
+	}
+	if o.Levels != nil || cfg.IsSet("barnabas.log.level") {
+		logged.Configure(cfg.LogLevels())
 	}
 	node, err := cfg.Broker(nil)
 	if err != nil {

@@ -32,12 +32,5 @@ func serve(ctx context.Context, o cli.ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		select {
-		case <-b.Ready():
-			o.Ready(b.Addrs(), b.AdminAddr())
-		case <-ctx.Done():
-		}
-	}()
-	return b.Run(ctx)
+	return o.Run(ctx, b)
 }

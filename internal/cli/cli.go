@@ -140,7 +140,7 @@ func (a App) root() *cobra.Command {
 		return usagef("%w; see `%s --help`", err, c.CommandPath())
 	})
 	cl.flags(root)
-	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), logCommand(), a.metadataCommand(), configCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), logCommand(), a.metadataCommand(), configCommand(), a.healthcheckCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	strict(root)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -152,36 +151,5 @@ func TestUnescape(t *testing.T) {
 		if _, err := unescape(in); err == nil {
 			t.Errorf("%q is taken", in)
 		}
-	}
-}
-
-// The first signal stops the command, the second the process.
-func TestSignals(t *testing.T) {
-	started, stopped, exited := make(chan struct{}), make(chan struct{}), make(chan int, 1)
-	release := make(chan struct{})
-	app := App{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Exit: func(code int) { exited <- code },
-		Serve: func(ctx context.Context, _ ServeOptions) error {
-			close(started)
-			<-ctx.Done()
-			close(stopped)
-			<-release
-			return nil
-		}}
-	code := make(chan int, 1)
-	go func() { code <- app.Main([]string{"serve"}) }()
-	<-started
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	<-stopped
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-exited; got != exitFailed {
-		t.Errorf("the second signal: exit code %d", got)
-	}
-	close(release)
-	if got := <-code; got != 0 {
-		t.Errorf("an orderly stop: exit code %d", got)
 	}
 }

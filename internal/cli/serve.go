@@ -3,8 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +28,9 @@ type ServeOptions struct {
 	// addresses as they are bound, NAME://host:port, and the admin listener's,
 	// or "". Called once.
 	Ready func(listeners []string, admin string)
+
+	from   config.Options   // to read the settings again
+	hangup <-chan os.Signal // asks for that
 }
 
 func (a App) serveCommand() *cobra.Command {
@@ -37,7 +44,9 @@ is one broker at 127.0.0.1:9092 that keeps its data in ./barnabas-data.
 
 Settings come from the file, then BARNABAS_* in the environment (log.dirs is
 BARNABAS_LOG_DIRS), then --set; the later wins. SIGTERM and SIGINT stop it in
-order, a second one at once. ` + "`barnabas config docs`" + ` explains every key.`,
+order, a second one at once. SIGHUP reads the settings again: barnabas.log.level
+takes effect, and what needs a restart is named. Under systemd it says when it
+is ready, reloads and stops. ` + "`barnabas config docs`" + ` explains every key.`,
 		Example: "  barnabas serve --config server.properties --set num.partitions=6",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -50,47 +59,68 @@ order, a second one at once. ` + "`barnabas config docs`" + ` explains every key
 				}
 				set = append(set, "log.dirs="+dataDir)
 			}
-			log, level, err := logger(c, level)
-			if err != nil {
-				return err
+			if level != "" {
+				set = append(set, "barnabas.log.level="+level)
 			}
-			cfg, warnings, err := config.Load(config.Options{File: file, Environ: a.Environ, Set: set})
-			for _, w := range warnings {
-				log.Warn(w)
-			}
-			if err != nil {
-				return usageError{err}
-			}
-			b, err := cfg.Broker(nil)
-			if err != nil {
-				return usageError{err}
-			}
-			if a.Serve == nil {
-				return errors.New("this program was built without a broker")
-			}
-			return a.Serve(c.Context(), ServeOptions{Config: cfg, Broker: b, Version: a.Version, Commit: a.Commit, Log: log, Levels: level, Ready: func(listeners []string, admin string) {
-				line := "barnabas is ready: " + strings.Join(listeners, ", ")
-				if admin != "" {
-					line += ", admin http://" + admin
-				}
-				_, _ = fmt.Fprintln(c.OutOrStdout(), line)
-			}})
+			return a.serve(c, config.Options{File: file, Environ: a.Environ, Set: set})
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&file, "config", "", "file of settings, in the format of Kafka's server.properties")
 	f.StringArrayVar(&set, "set", nil, "setting key=value; may be given many times")
 	f.StringVar(&dataDir, "data-dir", "", "directory of the data (log.dirs)")
-	f.StringVar(&level, "log-level", "info", "least level that is logged: debug, info, warn or error")
+	f.StringVar(&level, "log-level", "", "what is logged, such as warn or info,storage=debug (barnabas.log.level; default info)")
 	return c
 }
 
-// logger writes to standard error what the levels let through.
-func logger(c *cobra.Command, level string) (*slog.Logger, *levels.Levels, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, nil, usagef("--log-level must be debug, info, warn or error")
+// serve reads the settings and runs a broker with them.
+func (a App) serve(c *cobra.Command, from config.Options) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	cfg, warnings, err := config.Load(from)
+	log, of := logger(c.ErrOrStderr(), cfg)
+	for _, w := range warnings {
+		log.Warn(w)
 	}
-	of := levels.New(l)
-	return slog.New(of.Handler(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: levels.Trace}))), of, nil
+	if err != nil {
+		return usageError{err}
+	}
+	b, err := cfg.Broker(nil)
+	if err != nil {
+		return usageError{err}
+	}
+	if a.Serve == nil {
+		return errors.New("this program was built without a broker")
+	}
+	return a.Serve(c.Context(), ServeOptions{
+		Config: cfg, Broker: b, Version: a.Version, Commit: a.Commit, Log: log, Levels: of, from: from, hangup: hangup,
+		Ready: func(listeners []string, admin string) {
+			line := "barnabas is ready: " + strings.Join(listeners, ", ")
+			if admin != "" {
+				line += ", admin http://" + admin
+			}
+			_, _ = fmt.Fprintln(c.OutOrStdout(), line)
+		},
+	})
+}
+
+// logger writes what the levels let through, in the form that the settings ask
+// for; nil: settings that could not be read.
+func logger(w io.Writer, cfg *config.Config) (*slog.Logger, *levels.Levels) {
+	of := levels.New(slog.LevelInfo)
+	opts := &slog.HandlerOptions{Level: levels.Trace, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if l, ok := a.Value.Any().(slog.Level); ok && len(groups) == 0 && a.Key == slog.LevelKey {
+			a.Value = slog.StringValue(levels.Name(l))
+		}
+		return a
+	}}
+	var out slog.Handler = slog.NewTextHandler(w, opts)
+	if cfg != nil {
+		of.Configure(cfg.LogLevels())
+		if cfg.LogJSON() {
+			out = slog.NewJSONHandler(w, opts)
+		}
+	}
+	return slog.New(of.Handler(out)), of
 }

@@ -66,4 +66,8 @@ var nodeKeys = []Key{
 		Doc: "Addresses of an external etcd that holds the metadata: host:port, separated by commas; empty means the embedded one."},
 	{Name: "barnabas.metadata.client.port", Type: Int, Default: value("2379"), Check: between(1, 65535), State: Planned,
 		Doc: "The port at which the voters serve the metadata to the other brokers."},
+	{Name: "barnabas.log.level", Type: List, Default: value("info"), Check: logLevels, State: Live,
+		Doc: "What is logged, to standard error, such as warn or info,storage=debug. SIGHUP reads it again while the broker runs."},
+	{Name: "barnabas.log.format", Type: String, Default: value("text"), Check: oneOf("text", "json"), State: Live,
+		Doc: "How log lines are written: key=value, or one JSON object a line."},
 }

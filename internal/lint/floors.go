@@ -98,6 +98,7 @@ var unhoused = map[string]string{
 	Module + "/internal/lint":   "the rules themselves",
 	Module + "/interop":         "tests that run whole programs, under a build tag",
 	Module + "/interop/compare": "the same requests to two brokers",
+	Module + "/packaging/dist":  "makes the release archives",
 }
 
 // path is the import path of a row's package.

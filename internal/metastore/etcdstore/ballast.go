@@ -2,10 +2,11 @@ package etcdstore
 
 import (
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // ballast is room that is taken while there is enough, and given to etcd when
@@ -134,9 +135,6 @@ func (b *ballast) take(path string, size int64) int64 {
 
 // freeBytes is what an unprivileged process may still take on dir's file system.
 func freeBytes(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	u, err := vfs.Real.Usage(dir)
+	return int64(min(u.FreeBytes, math.MaxInt64)), err
 }

@@ -8,14 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
@@ -40,10 +36,7 @@ func child() int {
 		return 3
 	}
 	if mode == "full" {
-		// To etcd a write beyond the limit is what a write on a full disk is: an error of write(2).
-		signal.Ignore(syscall.SIGXFSZ)
-		lim := unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &lim); err != nil {
+		if err := limitFiles(); err != nil {
 			fmt.Println("rlimit:", err)
 			return 3
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"expvar"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -20,6 +21,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // noPeerURL names the only member of a cluster without peers. Nobody listens
@@ -34,8 +37,19 @@ func setSegment() { wal.SegmentSizeBytes = walSegment }
 type member struct {
 	cfg    Member
 	etcd   *embed.Etcd
-	lock   *dirLock
+	lock   io.Closer
 	logger *slog.Logger
+}
+
+var errLocked = errors.New("in use by another process: stop that one, or set metadata.log.dir to another directory")
+
+// lockDir keeps a second process out: etcd itself would wait for the first in silence.
+func lockDir(path string) (io.Closer, error) {
+	l, err := vfs.Real.Lock(path)
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, errLocked
+	}
+	return l, err
 }
 
 // startMember starts an etcd and waits until it leads. What etcd calls fatal
@@ -51,7 +65,7 @@ func startMember(ctx context.Context, cfg Member, logger *slog.Logger, fatal fun
 	newBallast(cfg, logger).ease(4 * walSegment)
 	ecfg, err := embedConfig(cfg)
 	if err != nil {
-		lock.release()
+		_ = lock.Close()
 		return nil, err
 	}
 	ecfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZap(logger, fatal))
@@ -73,7 +87,7 @@ func startMember(ctx context.Context, cfg Member, logger *slog.Logger, fatal fun
 		return nil, errFatal
 	case st := <-ch:
 		if st.err != nil {
-			lock.release()
+			_ = lock.Close()
 			return nil, fmt.Errorf("metadata store: %w", st.err)
 		}
 		m := &member{cfg: cfg, etcd: st.etcd, lock: lock, logger: logger}
@@ -201,7 +215,7 @@ func (m *member) stop(failed <-chan struct{}) {
 	go func() {
 		defer close(done)
 		m.etcd.Close()
-		m.lock.release()
+		_ = m.lock.Close()
 	}()
 	select {
 	case <-done:
