@@ -163,7 +163,7 @@ func barnabasConsume(t testing.TB, addr, topic string, p int) []byte {
 	if _, err := exec.LookPath(bin); err != nil {
 		t.Skipf("no command line: %v", err)
 	}
-	return []byte(run(t, ".", bin, "consume", topic, "-b", addr, "-p", strconv.Itoa(p), "-o", "beginning", "-e", "-f", "%k"+delimiter+`%s\n`))
+	return []byte(run(t, ".", bin, "consume", topic, "-b", addr, "-p", strconv.Itoa(p), "-O", "beginning", "-e", "-f", "%k"+delimiter+`%s\n`))
 }
 
 // wantCodec demands that every batch of a topic is stored with the codec.

@@ -30,7 +30,7 @@ func main() {
 func serve(ctx context.Context, o cli.ServeOptions) error {
 	b, err := broker.New(broker.Options{Config: o.Config, Logger: o.Log, Levels: o.Levels, Version: o.Version})
 	if err != nil {
-		return err
+		return cli.WrongUse(err) // nothing was started yet: it is about the settings
 	}
 	return o.Run(ctx, b)
 }

@@ -46,6 +46,9 @@ type usageError struct{ err error }
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
+// WrongUse marks an error of Serve as wrong use: exit code 2.
+func WrongUse(err error) error { return usageError{err} }
+
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Main runs the process's own command line and returns its exit code.
@@ -119,6 +122,9 @@ func (a App) env(name string) string {
 	return ""
 }
 
+// Command is the whole tree of commands, for who walks it.
+func (a App) Command() *cobra.Command { return a.root() }
+
 func (a App) root() *cobra.Command {
 	cl := &client{app: a}
 	root := &cobra.Command{
@@ -130,6 +136,8 @@ func (a App) root() *cobra.Command {
   barnabas topic create orders -p 3         a topic
   echo hello | barnabas produce orders      a record
   barnabas consume orders -e                all records`,
+		Example:       "  barnabas --version\n  barnabas topic list",
+		Version:       a.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -139,8 +147,9 @@ func (a App) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see `%s --help`", err, c.CommandPath())
 	})
+	root.SetVersionTemplate("barnabas {{.Version}} (commit " + a.Commit + ")\n")
 	cl.flags(root)
-	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), logCommand(), a.metadataCommand(), configCommand(), a.healthcheckCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), clusterCommand(cl), perfCommand(cl), logCommand(), a.metadataCommand(), configCommand(cl), a.healthcheckCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	strict(root)

@@ -82,6 +82,12 @@ func TestScripts(t *testing.T) {
 					}
 				}
 			},
+			// deleteid TOPIC: deletes it by its id.
+			"deleteid": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(ts.Exec("barnabas", "topic", "list", "-o", "json", "^"+args[0]+"$"))
+				id := regexp.MustCompile(`"id": "([^"]*)"`).FindStringSubmatch(ts.ReadFile("stdout"))
+				ts.Check(ts.Exec("barnabas", "topic", "delete", "--id", id[1]))
+			},
 			"segment": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(writeSegment(filepath.Join(ts.Getenv("WORK"), args[0])))
 			},

@@ -267,29 +267,3 @@ func (cl *client) orProperty(f *pflag.FlagSet, flag, key string) error {
 	}
 	return err
 }
-
-// completeTopics offers topic names for shell completion; a broker that is not
-// there offers none.
-func (cl *client) completeTopics(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
-	defer cancel()
-	adm, err := cl.admin(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer adm.Close()
-	topics, err := adm.ListTopics(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names := slices.DeleteFunc(topics.Names(), func(n string) bool { return !strings.HasPrefix(n, prefix) || slices.Contains(args, n) })
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeOneTopic is completeTopics for commands that take one.
-func (cl *client) completeOneTopic(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return cl.completeTopics(c, args, prefix)
-}

@@ -102,7 +102,7 @@ func TestProduceLongLines(t *testing.T) {
 	if code, _, errs := run(t, long+"\nshort\n", "produce", "t", "--max-bytes", "4000000", "-b", addr); code != 0 {
 		t.Fatal(errs)
 	}
-	code, out, errs := run(t, "", "consume", "t", "-c", "2", "-o", "-2", "-b", addr)
+	code, out, errs := run(t, "", "consume", "t", "-n", "2", "-O", "-2", "-b", addr)
 	if code != 0 || out != long+"\nshort\n" {
 		t.Errorf("exit %d, %d bytes, %q", code, len(out), errs)
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
 
 // groupFlags are the flags of consume for a consumer group.
@@ -49,6 +51,8 @@ func (gf *groupFlags) check(cf consumeFlags, pos position) error {
 		return nil
 	case len(cf.partitions) > 0:
 		return usagef("a group shares out the partitions itself: leave out --partition or --group")
+	case cf.toTime != "":
+		return usagef("a group commits what it was given: leave out --to-time or --group")
 	case pos.kind == atOffset, pos.kind == beforeEnd:
 		return usagef("a group goes on where it was: with --group, --offset may be beginning, end or @time; `barnabas group reset-offsets` moves a group")
 	}
@@ -58,7 +62,8 @@ func (gf *groupFlags) check(cf consumeFlags, pos position) error {
 // commitEvery bounds how much is printed again after a crash.
 const commitEvery = time.Second
 
-func (gf *groupFlags) options(topic string, pos position) []kgo.Opt {
+func (gf *groupFlags) options(what reading) []kgo.Opt {
+	pos := what.bounds.from
 	start := kgo.NewOffset().AtStart()
 	switch pos.kind {
 	case atEnd:
@@ -69,8 +74,17 @@ func (gf *groupFlags) options(topic string, pos position) []kgo.Opt {
 	// Marks, and no rebalance between poll and mark: what is committed was
 	// printed, and the new owner of a partition begins after it.
 	opts := []kgo.Opt{
-		kgo.ConsumerGroup(gf.name), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(start), kgo.KeepControlRecords(), kgo.BrokerMaxReadBytes(1 << 30),
+		kgo.ConsumerGroup(gf.name), kgo.FetchIsolationLevel(what.level()), kgo.ConsumeResetOffset(start), kgo.KeepControlRecords(), kgo.BrokerMaxReadBytes(1 << 30),
 		kgo.AutoCommitMarks(), kgo.AutoCommitInterval(commitEvery), kgo.BlockRebalanceOnPoll(),
+	}
+	if what.pattern {
+		whole := make([]string, len(what.topics))
+		for i, p := range what.topics {
+			whole[i] = "^(?:" + p + ")$"
+		}
+		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(whole...))
+	} else {
+		opts = append(opts, kgo.ConsumeTopics(what.topics...))
 	}
 	if gf.static != "" {
 		opts = append(opts, kgo.InstanceID(gf.static))
@@ -91,41 +105,40 @@ func (gf *groupFlags) joins() kmsg.Request {
 	return r
 }
 
-func consumeGroup(c *cobra.Command, cl *client, topic string, cf consumeFlags, pos position, format formatter) error {
+func consumeGroup(c *cobra.Command, cl *client, what reading) error {
 	ctx := c.Context()
-	adm, err := cl.admin(ctx)
+	k, err := cl.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer adm.Close()
-	if err := needs(ctx, adm, cf.group.joins()); err != nil {
+	defer k.Close()
+	adm := kadm.NewClient(k)
+	if err := needs(ctx, adm, what.group.joins()); err != nil {
 		return err
 	}
-	found, err := adm.ListTopicsWithInternal(ctx, topic)
+	todo, err := what.spans(ctx, k, nil)
 	if err != nil {
 		return err
 	}
-	d := found[topic]
-	if err := refusal("topic", topic, d.Err, ""); err != nil {
-		return err
-	}
-	r := groupReader{adm: adm, topic: topic, flags: cf.group, notes: c.ErrOrStderr()}
-	if cf.exitAtEnd {
-		if r.todo, err = spans(ctx, adm, d, nil, pos); err != nil {
-			return err
+	r := groupReader{adm: adm, flags: what.group, notes: c.ErrOrStderr()}
+	if what.exitAtEnd {
+		r.todo = todo
+		names := map[string]bool{}
+		for tp := range todo {
+			names[tp.Topic] = true
 		}
-		if r.starts, err = adm.ListStartOffsets(ctx, topic); err != nil {
+		if r.starts, err = adm.ListStartOffsets(ctx, slices.Collect(maps.Keys(names))...); err != nil {
 			return err
 		}
 	}
-	if r.k, err = cl.open(ctx, cf.group.options(topic, pos)...); err != nil {
+	if r.k, err = cl.open(ctx, what.group.options(what)...); err != nil {
 		return err
 	}
 	defer r.k.CloseAllowingRebalance() // which leaves the group
 	prog := newProgress(c.ErrOrStderr(), c.OutOrStdout(), "consumed")
 	defer prog.stop()
-	r.format, r.out, r.progress, r.left = format, bufio.NewWriterSize(c.OutOrStdout(), 64<<10), prog, cf.count
-	r.printed = map[int32]*kgo.Record{}
+	r.format, r.out, r.progress, r.left = what.print, bufio.NewWriterSize(c.OutOrStdout(), 64<<10), prog, what.count
+	r.printed = map[kafka.TopicPartition]*kgo.Record{}
 	err = r.run(ctx)
 	return errors.Join(err, r.commit(context.WithoutCancel(ctx)))
 }
@@ -134,7 +147,6 @@ func consumeGroup(c *cobra.Command, cl *client, topic string, cf consumeFlags, p
 type groupReader struct {
 	reader
 	adm   *kadm.Client
-	topic string
 	flags groupFlags
 	notes io.Writer
 	// starts are where the partitions begin: an offset before that is at it.
@@ -192,16 +204,16 @@ func (r *groupReader) lookForEnd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for p, s := range r.todo {
+	for tp, s := range r.todo {
 		at := s.start
-		if o, ok := committed.Lookup(r.topic, p); ok && o.Err == nil && o.At >= 0 {
+		if o, ok := committed.Lookup(tp.Topic, tp.Partition); ok && o.Err == nil && o.At >= 0 {
 			at = o.At
-			if start := listed(r.starts, r.topic, p); start != nil {
+			if start := listed(r.starts, tp.Topic, tp.Partition); start != nil {
 				at = max(at, *start)
 			}
 		}
 		if at >= s.end {
-			delete(r.todo, p)
+			delete(r.todo, tp)
 		}
 	}
 	if len(r.todo) == 0 {

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -301,30 +300,4 @@ func (g *groups) deleteOffsets(c *cobra.Command, adm *kadm.Client, group string,
 		}))
 	}
 	return errors.Join(errs...)
-}
-
-// completeGroups offers group names for shell completion.
-func (g *groups) completeGroups(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
-	defer cancel()
-	adm, err := g.admin(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer adm.Close()
-	var names []string
-	found, _ := listGroups(ctx, adm, nil, nil) // no answer, no names
-	for _, l := range found {
-		if strings.HasPrefix(l.Group, prefix) && !slices.Contains(args, l.Group) {
-			names = append(names, l.Group)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (g *groups) completeOneGroup(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return g.completeGroups(c, args, prefix)
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -26,37 +28,96 @@ func logCommand() *cobra.Command {
 const maxBatch = 1 << 30
 
 func logDumpCommand() *cobra.Command {
-	var records bool
-	var o output
+	var d dumper
 	c := &cobra.Command{
-		Use:   "dump FILE...",
-		Short: "Print the batches of segment files (*.log), and check their sums",
-		Long: `Print one line per batch of each segment file, with --records one per record as
-well. It only reads, so a broker may have the files open; a batch that is being
+		Use:   "dump FILE|DIR...",
+		Short: "Print what stands in the files of a log directory",
+		Long: `Print what stands in the files of a log directory: of a segment (*.log) one line
+per batch, whose sum is checked, with --records one per record as well; the entries of
+its indexes (*.index, *.timeindex, *.txnindex); the producers in a snapshot (*.snapshot); the lines
+of checkpoints. A directory means its files.
+
+It only reads, so a broker may have the files open; a batch that is being
 written shows as a torn end. Damage ends a file with its position and exit code 1.`,
-		Example: "  barnabas log dump barnabas-data/orders-0/00000000000000000000.log --records",
+		Example: "  barnabas log dump barnabas-data/orders-0/00000000000000000000.log --records\n  barnabas log dump barnabas-data/orders-0 --from-offset 0 --to-offset 10 -o json\n  barnabas log dump barnabas-data/recovery-point-offset-checkpoint",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-			d := dumper{out: out, records: records, output: o}
+			files, err := filesIn(args)
+			if err != nil {
+				return err
+			}
+			d.out = bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
 			var errs []error
-			for _, name := range args {
+			for _, name := range files {
 				if err := d.file(name); err != nil {
 					errs = append(errs, err)
 				}
 			}
-			return errors.Join(append(errs, out.Flush())...)
+			return errors.Join(append(errs, d.out.Flush())...)
 		},
 	}
-	c.Flags().BoolVar(&records, "records", false, "print the records too")
-	o.flag(c)
+	f := c.Flags()
+	f.BoolVar(&d.records, "records", false, "print the records too")
+	f.Int64Var(&d.from, "from-offset", 0, "leave out batches and entries that end below this offset")
+	f.Int64Var(&d.to, "to-offset", math.MaxInt64, "leave out batches and entries that begin above this offset")
+	f.Int64Var(&d.producer, "producer", -1, "only batches and entries of this producer id")
+	d.output.flag(c)
 	return c
 }
 
+// filesIn lists what is to be dumped: files as they are named, and the files of
+// directories in the order of their names.
+func filesIn(args []string) ([]string, error) {
+	var out []string
+	for _, name := range args {
+		info, err := os.Stat(name)
+		if err != nil || !info.IsDir() {
+			if _, known := dumps(name); !known {
+				return nil, usagef("%s is not a file of a log directory: *.log, *.index, *.timeindex, *.txnindex, *.snapshot or a checkpoint", name)
+			}
+			out = append(out, name)
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		found := len(out)
+		for _, e := range entries {
+			if _, known := dumps(e.Name()); known && !e.IsDir() {
+				out = append(out, filepath.Join(name, e.Name()))
+			}
+		}
+		if len(out) == found {
+			return nil, usagef("%s holds no files of a log: name the directory of a partition", name)
+		}
+	}
+	return out, nil
+}
+
 type dumper struct {
-	out     *bufio.Writer
-	records bool
-	output  output
+	out      *bufio.Writer
+	records  bool
+	from, to int64
+	producer int64
+	output   output
+}
+
+// dumps chooses what prints a file.
+func dumps(name string) (func(d *dumper, name string, in io.Reader) error, bool) {
+	f, ok := map[string]func(d *dumper, name string, in io.Reader) error{
+		".log": (*dumper).segment, ".index": (*dumper).offsetIndex, ".timeindex": (*dumper).timeIndex,
+		".txnindex": (*dumper).txnIndex, ".snapshot": (*dumper).snapshot,
+	}[filepath.Ext(name)]
+	if !ok && strings.HasSuffix(name, "-checkpoint") {
+		return (*dumper).checkpoint, true
+	}
+	return f, ok
+}
+
+// wants tells whether the offsets from first to last, of a producer, were asked for.
+func (d *dumper) wants(first, last, producer int64) bool {
+	return last >= d.from && first <= d.to && (d.producer < 0 || d.producer == producer)
 }
 
 // dumpedBatch is a batch's header.
@@ -78,30 +139,32 @@ type dumpedBatch struct {
 	CRC           uint32 `json:"crc"`
 }
 
-// dumpedRecord is a record; keys and values are base64 in JSON.
+// dumpedRecord is a record; what is no UTF-8 is base64 in JSON.
 type dumpedRecord struct {
-	Offset    int64  `json:"offset"`
-	Timestamp int64  `json:"timestamp"`
-	Key       []byte `json:"key"`
-	Value     []byte `json:"value"`
-	Headers   int    `json:"headers"`
+	Offset    int64 `json:"offset"`
+	Timestamp int64 `json:"timestamp"`
+	recordLine
+	Marker string `json:"marker,omitempty"` // of a control record
 }
 
 func (d *dumper) file(name string) error {
-	if filepath.Ext(name) != ".log" {
-		return usagef("%s is not a segment file (*.log)", name)
-	}
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	in := bufio.NewReaderSize(f, 1<<20)
+	defer func() { _ = f.Close() }() // it was only read
 	if d.output == "table" {
 		_, _ = fmt.Fprintf(d.out, "%s\n", name)
 	}
+	dump, _ := dumps(name)
+	return dump(d, name, f)
+}
+
+func (d *dumper) segment(name string, f io.Reader) error {
+	in := bufio.NewReaderSize(f, 1<<20)
 	var buf []byte
 	for pos := int64(0); ; {
+		var err error
 		buf, err = readBatch(in, buf[:0])
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -151,6 +214,9 @@ func (d *dumper) batch(pos int64, raw []byte) error {
 	if !b.CRCValid() {
 		return errSum
 	}
+	if !d.wants(b.BaseOffset(), b.LastOffset(), b.ProducerID()) {
+		return nil
+	}
 	h := dumpedBatch{pos, len(b), b.BaseOffset(), b.LastOffset(), b.Count(), b.LeaderEpoch(), b.Codec().String(), b.MaxTimestamp(), b.LogAppendTime(),
 		b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), b.Transactional(), b.Control(), b.CRC()}
 	if d.output != "table" {
@@ -167,14 +233,37 @@ func (d *dumper) batch(pos int64, raw []byte) error {
 	defer it.Close()
 	for it.Next() {
 		r := it.Record()
-		rec := dumpedRecord{b.Offset(r), b.Timestamp(r), r.Key, r.Value, r.HeaderCount()}
-		if d.output != "table" {
-			d.object(rec)
-		} else {
-			_, _ = fmt.Fprintf(d.out, "  offset %d time %d headers %d key %s value %s\n", rec.Offset, rec.Timestamp, rec.Headers, quoted(rec.Key), quoted(rec.Value))
+		if at := b.Offset(r); at >= d.from && at <= d.to {
+			d.record(b, r)
 		}
 	}
 	return it.Err()
+}
+
+func (d *dumper) record(b batch.Batch, r *batch.Record) {
+	rec := dumpedRecord{Offset: b.Offset(r), Timestamp: b.Timestamp(r)}
+	if b.Control() {
+		rec.Marker = "unknown"
+		if kind, err := batch.ParseControlKey(r.Key); err == nil {
+			rec.Marker = kind.String()
+		}
+	}
+	rec.Key, rec.KeyBase64 = text(r.Key)
+	rec.Value, rec.ValueBase64 = text(r.Value)
+	for k, v := range r.Headers() {
+		h := headerLine{Key: string(k)}
+		h.Value, h.ValueBase64 = text(v)
+		rec.Headers = append(rec.Headers, h)
+	}
+	if d.output != "table" {
+		d.object(rec)
+		return
+	}
+	_, _ = fmt.Fprintf(d.out, "  offset %d time %d headers %d key %s value %s", rec.Offset, rec.Timestamp, len(rec.Headers), quoted(r.Key), quoted(r.Value))
+	for k, v := range r.Headers() {
+		_, _ = fmt.Fprintf(d.out, " header %q=%s", k, quoted(v))
+	}
+	_, _ = fmt.Fprintf(d.out, "%s\n", flagged(b.Control(), " marker "+rec.Marker))
 }
 
 // object prints v as one line of JSON, or as one YAML document. A failed write

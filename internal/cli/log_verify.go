@@ -29,12 +29,14 @@ func logVerifyCommand() *cobra.Command {
 		Use:   "verify DIR...",
 		Short: "Check every batch of log or partition directories",
 		Long: `Read every segment of log directories, or of single partitions, and check
-lengths, sums and the order of offsets. It changes nothing, and may run beside
+lengths, sums and the order of offsets, and that every entry of the offset, time and
+transaction indexes is that of a batch. It changes nothing, and may run beside
 a broker. Exit code 1 when something is damaged; file and position are named.
 
 A torn end, where a write was interrupted, is no damage: the next start cuts it.
 --repair does what a start and an orderly stop would do, without a broker: it
-cuts torn ends, makes indexes anew and marks the directory clean, and works on
+cuts torn ends, removes indexes that are wrong, which are made anew when somebody
+asks them, and marks the directory clean. It works on
 whole log directories only, which no broker may have open. Damage elsewhere is
 never cut.`,
 		Example: "  barnabas log verify barnabas-data\n  barnabas log verify --repair barnabas-data",
@@ -44,11 +46,12 @@ never cut.`,
 			if err != nil {
 				return err
 			}
-			damaged := 0
+			damaged, indexes := 0, 0
 			for _, r := range reports {
 				if r.Damage != "" {
 					damaged++
 				}
+				indexes += len(r.wrong)
 			}
 			if err := o.print(c.OutOrStdout(), reports, func(t *table) { drawReports(t, reports) }); err != nil {
 				return err
@@ -59,7 +62,9 @@ never cut.`,
 			case damaged > 0:
 				return fmt.Errorf("%d partitions are damaged", damaged)
 			case repair:
-				return repairDirs(c, args)
+				return repairDirs(c, args, reports)
+			case indexes > 0:
+				return fmt.Errorf("%d indexes do not fit their segments: `barnabas log verify --repair` removes them, and the broker makes them anew", indexes)
 			}
 			return nil
 		},
@@ -80,19 +85,30 @@ type report struct {
 	End       int64    `json:"end"`   // the offset after the last
 	Notes     []string `json:"notes,omitempty"`
 	Damage    string   `json:"damage,omitempty"`
+	Indexes   []string `json:"wrongIndexes,omitempty"` // and what is wrong with each
+
+	wrong []string // the files of Indexes
+}
+
+// state is one line on the partition.
+func (r report) state() string {
+	state := "ok"
+	if len(r.Notes) > 0 {
+		state += " (" + strings.Join(r.Notes, "; ") + ")"
+	}
+	if len(r.Indexes) > 0 {
+		state = "WRONG INDEX: " + strings.Join(r.Indexes, "; ")
+	}
+	if r.Damage != "" {
+		state = "DAMAGED: " + r.Damage
+	}
+	return state
 }
 
 func drawReports(t *table, all []report) {
 	t.row("DIRECTORY", "SEGMENTS", "BATCHES", "RECORDS", "BYTES", "START", "END", "STATE")
 	for _, r := range all {
-		state := "ok"
-		if len(r.Notes) > 0 {
-			state += " (" + strings.Join(r.Notes, "; ") + ")"
-		}
-		if r.Damage != "" {
-			state = "DAMAGED: " + r.Damage
-		}
-		t.row(r.Directory, r.Segments, r.Batches, r.Records, r.Bytes, r.Start, r.End, state)
+		t.row(r.Directory, r.Segments, r.Batches, r.Records, r.Bytes, r.Start, r.End, r.state())
 	}
 }
 
@@ -197,6 +213,11 @@ func (r *report) segment(f file, next int64) error {
 	}
 	r.End = f.base
 	buffered := bufio.NewReaderSize(in, 1<<20)
+	indexes, err := r.openIndexes(f)
+	if err != nil {
+		return err
+	}
+	defer func() { indexes.close(r) }()
 	var buf []byte
 	for pos := int64(0); ; pos += int64(len(buf)) {
 		if next >= 0 && r.End >= next { // whatever follows is dead, torn or whole
@@ -227,6 +248,7 @@ func (r *report) segment(f file, next int64) error {
 		r.Records += int64(b.Count())
 		r.Bytes += int64(len(buf))
 		r.End = b.NextOffset()
+		indexes.batch(pos, b)
 	}
 }
 
@@ -250,7 +272,7 @@ func (r *report) note(format string, args ...any) {
 }
 
 // repairDirs opens log directories as a start does, and closes them in order.
-func repairDirs(c *cobra.Command, dirs []string) error {
+func repairDirs(c *cobra.Command, dirs []string, reports []report) error {
 	for _, dir := range dirs {
 		text, err := os.ReadFile(filepath.Join(dir, "meta.properties"))
 		if err != nil {
@@ -262,7 +284,10 @@ func repairDirs(c *cobra.Command, dirs []string) error {
 		}
 		log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 		m := storage.New(storage.ManagerConfig{Dirs: []string{dir}, NodeID: kafka.NodeID(props.GetInt("node.id", -1))}, vfs.Real, log, nil)
-		if err := m.Open(c.Context()); err != nil {
+		if err := m.Claim(); err != nil {
+			return err
+		}
+		if err := errors.Join(dropIndexes(dir, reports), m.Open(c.Context())); err != nil {
 			return err
 		}
 		if err := m.Close(-1); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/storage"
+	"github.com/barnabas-mq/barnabas/internal/storage/producers"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -148,4 +150,83 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	if err := open.Close(1); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// index makes one entry of an offset or time index out of 32 bit numbers.
+func index(numbers ...uint32) (b []byte) {
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	return b
+}
+
+// TestVerifyComparesIndexes: an entry that is not that of a batch is named, one
+// behind the end is none of it, and --repair has the index made anew.
+func TestVerifyComparesIndexes(t *testing.T) {
+	for _, c := range []struct {
+		name, suffix string
+		entries      []byte
+		code         int
+		want         string
+	}{
+		{"position within a batch", ".index", index(1, 50), 1, "no batch begins at position 50, which stands for offset 1"},
+		{"another batch", ".index", index(7, 98), 1, "position 98 stands for offset 7, and its batch ends at 1"},
+		{"sound", ".index", index(1, 98), 0, "ok"},
+		{"half an entry", ".index", index(1, 98, 7), 1, "4 bytes after the last entry"},
+		{"room of Apache Kafka's", ".index", index(1, 98, 0, 0, 0, 0), 0, "ok"},
+		{"behind the end", ".index", index(1, 98, 4000, 98*40), 0, "name 1 batches behind its end"},
+		{"another time", ".timeindex", index(0, 999, 1), 1, "offset 1 stands for time 999, and its batch has 1000"},
+		{"a time that is right", ".timeindex", index(0, 1000, 0), 0, "ok"},
+		{"aborted without a marker", ".txnindex", append([]byte{0, 0}, index(0, 7, 0, 0, 0, 1, 0, 1)...), 1, "no marker of producer 7 ends its transaction at offset 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, segments := logDir(t)
+			name := strings.TrimSuffix(segments[0], ".log") + c.suffix
+			if err := os.WriteFile(name, c.entries, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, c.code, []string{"log", "verify", dir}, c.want)
+			switch {
+			case c.code == 0:
+			case c.suffix == ".txnindex":
+				expect(t, 1, []string{"log", "verify", "--repair", dir}, "does not fit its segment: delete the directory")
+			default:
+				expect(t, 0, []string{"log", "verify", "--repair", dir}, dir+" is in good order")
+				expect(t, 0, []string{"log", "verify", dir}, "ok")
+			}
+		})
+	}
+}
+
+// TestDumpDirectory: every file of a partition, and the checkpoints beside it.
+func TestDumpDirectory(t *testing.T) {
+	dir, segments := logDir(t)
+	name := strings.TrimSuffix(segments[0], ".log")
+	for suffix, b := range map[string][]byte{
+		".index": index(1, 98), ".timeindex": index(0, 1000, 1), ".txnindex": append([]byte{0, 0}, index(0, 7, 0, 2, 0, 3, 0, 4)...),
+	} {
+		if err := os.WriteFile(name+suffix, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	partition := filepath.Join(dir, "t-0")
+	snapshot := producers.Encode([]producers.Entry{{ProducerID: 9, Epoch: 2, CoordinatorEpoch: -1, LastTimestampMs: 5, TxnFirstOffset: -1}})
+	if err := os.WriteFile(filepath.Join(partition, producers.FileName(30)), snapshot, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, 0, []string{"log", "dump", partition}, name+".log\n", "offset 1 position 98\n", "time 1000 offset 1\n", "producer 7 aborted offsets 2-3 last stable 4\n",
+		"producer 9 epoch 2 coordinator epoch -1 time 5 sequences -1--1 last offset -1 open transaction -1\n", "leader epoch 0 from offset 0\n", "offsets 29-29 ")
+	expect(t, 0, []string{"log", "dump", filepath.Join(dir, "recovery-point-offset-checkpoint")}, "t-0 offset 30\n")
+	expect(t, 0, []string{"log", "dump", filepath.Join(dir, "recovery-point-offset-checkpoint"), "-o", "json"}, `{"topic":"t","partition":0,"offset":30}`)
+	expect(t, 0, []string{"log", "dump", partition, "-o", "json", "--producer", "9"}, `"producerEpoch":2`)
+	if _, out, _ := run(t, "", "log", "dump", segments[0], "--from-offset", "3", "--to-offset", "4"); strings.Count(out, "position") != 2 || !strings.Contains(out, "offsets 3-3 ") {
+		t.Errorf("two batches were asked for: %s", out)
+	}
+	if _, out, _ := run(t, "", "log", "dump", partition, "--producer", "9"); strings.Contains(out, "producer -1") || strings.Contains(out, "producer 7") {
+		t.Errorf("one producer was asked for: %s", out)
+	}
+	change(t, name+".index", func(b []byte) []byte { return b[:5] })
+	expect(t, 1, []string{"log", "dump", name + ".index"}, "damage: 5 bytes after the last entry")
+	expect(t, 2, []string{"log", "dump", filepath.Join(dir, "meta.properties")}, "is not a file of a log directory")
+	expect(t, 2, []string{"log", "dump", t.TempDir()}, "holds no files of a log")
 }

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
 
-// position is where consuming begins, as -o gives it.
+// position is where consuming begins, as -O gives it.
 type position struct {
 	kind positionKind
 	n    int64 // offset, records before the end, or milliseconds since 1970
@@ -35,15 +37,8 @@ func parsePosition(s string) (position, error) {
 		return position{kind: atEnd}, nil
 	}
 	if at, ok := strings.CutPrefix(s, "@"); ok {
-		if ms, err := strconv.ParseInt(at, 10, 64); err == nil && ms >= 0 {
-			return position{atTime, ms}, nil
-		}
-		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
-			if t, err := time.ParseInLocation(layout, at, time.Local); err == nil {
-				return position{atTime, t.UnixMilli()}, nil
-			}
-		}
-		return position{}, fmt.Errorf("%q is not a time: milliseconds since 1970, or 2006-01-02T15:04:05Z", at)
+		ms, err := parseMoment(at, time.Now())
+		return position{atTime, ms}, err
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
@@ -55,59 +50,103 @@ func parsePosition(s string) (position, error) {
 	return position{atOffset, n}, nil
 }
 
+// parseMoment reads a time: milliseconds since 1970, a date with or without
+// time and zone, or a duration before now such as -1h30m.
+func parseMoment(s string, now time.Time) (int64, error) {
+	if ms, err := strconv.ParseInt(s, 10, 64); err == nil && ms >= 0 {
+		return ms, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d < 0 {
+		return now.Add(d).UnixMilli(), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t.UnixMilli(), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a time: milliseconds since 1970, 2006-01-02T15:04:05Z, or -1h for an hour ago", s)
+}
+
 // span is what to read of a partition: from start to end, which is left out.
 type span struct{ start, end int64 }
 
-// spans resolves the position for the partitions, all of the topic where none
-// is named. The ends are what was committed at the time of asking.
-func spans(ctx context.Context, adm *kadm.Client, d kadm.TopicDetail, partitions []int32, pos position) (map[int32]span, error) {
+// bounds say where to begin in each partition and how far to go.
+type bounds struct {
+	from      position
+	until     int64 // milliseconds since 1970; -1: to the end
+	committed bool  // to where transactions are decided, not to the high watermark
+}
+
+// spans resolves the bounds for partitions of a topic, all where none is named.
+// The ends are those at the time of asking.
+func (b bounds) spans(ctx context.Context, adm *kadm.Client, d kadm.TopicDetail, partitions []int32, into map[kafka.TopicPartition]span) error {
 	starts, err := adm.ListStartOffsets(ctx, d.Topic)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ends, err := adm.ListCommittedOffsets(ctx, d.Topic)
+	list := adm.ListEndOffsets
+	if b.committed {
+		list = adm.ListCommittedOffsets
+	}
+	ends, err := list(ctx, d.Topic)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var times kadm.ListedOffsets
-	if pos.kind == atTime {
-		if times, err = adm.ListOffsetsAfterMilli(ctx, pos.n, d.Topic); err != nil {
-			return nil, err
+	var times, untils kadm.ListedOffsets
+	if b.from.kind == atTime {
+		if times, err = adm.ListOffsetsAfterMilli(ctx, b.from.n, d.Topic); err != nil {
+			return err
+		}
+	}
+	if b.until >= 0 {
+		if untils, err = adm.ListOffsetsAfterMilli(ctx, b.until, d.Topic); err != nil {
+			return err
 		}
 	}
 	if len(partitions) == 0 {
 		partitions = d.Partitions.Numbers()
 	}
-	out := map[int32]span{}
 	for _, p := range partitions {
 		start, _ := starts.Lookup(d.Topic, p)
 		end, ok := ends.Lookup(d.Topic, p)
 		switch {
 		case !ok:
-			return nil, usagef("--partition: topic %s has the partitions 0 to %d", d.Topic, len(d.Partitions)-1)
+			return usagef("--partition: topic %s has the partitions 0 to %d", d.Topic, len(d.Partitions)-1)
 		case start.Err != nil:
-			return nil, fmt.Errorf("partition %d of %s: %w", p, d.Topic, start.Err)
+			return fmt.Errorf("partition %d of %s: %w", p, d.Topic, start.Err)
 		case end.Err != nil:
-			return nil, fmt.Errorf("partition %d of %s: %w", p, d.Topic, end.Err)
+			return fmt.Errorf("partition %d of %s: %w", p, d.Topic, end.Err)
 		}
 		s := span{start.Offset, end.Offset}
-		switch pos.kind {
-		case atEnd:
-			s.start = end.Offset
-		case beforeEnd:
-			s.start = max(start.Offset, end.Offset-pos.n)
-		case atOffset:
-			if pos.n < start.Offset || pos.n > end.Offset {
-				return nil, fmt.Errorf("partition %d of %s holds the offsets %d to %d, not %d", p, d.Topic, start.Offset, end.Offset-1, pos.n)
-			}
-			s.start = pos.n
-		case atTime:
-			s.start = end.Offset
-			if t, ok := times.Lookup(d.Topic, p); ok && t.Err == nil && t.Offset >= 0 {
-				s.start = t.Offset
-			}
+		if s.start, err = b.from.in(s, d.Topic, p, listed(times, d.Topic, p)); err != nil {
+			return err
 		}
-		out[p] = s
+		if at := listed(untils, d.Topic, p); at != nil {
+			s.end = min(s.end, *at)
+		}
+		into[kafka.TopicPartition{Topic: d.Topic, Partition: p}] = s
 	}
-	return out, nil
+	return nil
+}
+
+// in is the position in a partition that holds whole; after is the first
+// record at or after its time, if any.
+func (pos position) in(whole span, topic string, p int32, after *int64) (int64, error) {
+	switch pos.kind {
+	case atEnd:
+		return whole.end, nil
+	case beforeEnd:
+		return max(whole.start, whole.end-pos.n), nil
+	case atOffset:
+		if pos.n < whole.start || pos.n > whole.end {
+			return 0, fmt.Errorf("partition %d of %s holds the offsets %d to %d, not %d", p, topic, whole.start, whole.end-1, pos.n)
+		}
+		return pos.n, nil
+	case atTime:
+		if after == nil {
+			return whole.end, nil
+		}
+		return *after, nil
+	}
+	return whole.start, nil
 }

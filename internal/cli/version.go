@@ -4,8 +4,6 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-
-	"github.com/barnabas-mq/barnabas/internal/config"
 )
 
 func (a App) versionCommand() *cobra.Command {
@@ -27,18 +25,5 @@ func (a App) versionCommand() *cobra.Command {
 		},
 	}
 	o.flag(c)
-	return c
-}
-
-func configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Explain the broker's configuration"}
-	c.AddCommand(&cobra.Command{
-		Use:   "docs",
-		Short: "Print every key with type, default and meaning, in Markdown",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return config.WriteDocs(c.OutOrStdout())
-		},
-	})
 	return c
 }
