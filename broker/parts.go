@@ -136,6 +136,7 @@ func (b *Broker) handlers(s settings) *api.API {
 		Limits: api.Limits{
 			FetchMaxBytes:     int(b.node.Network.FetchMaxBytes),
 			SessionSlots:      b.node.Network.FetchSessions,
+			PageOfPartitions:  int(b.cfg.Int("max.request.partition.size.limit")),
 			AutoCreate:        b.node.Topics.AutoCreate,
 			DeleteTopics:      b.node.Topics.Delete,
 			NumPartitions:     b.node.Topics.Partitions,
@@ -182,6 +183,7 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
 		{Name: "group coordinator", Run: p.groups.run.Run},
 		{Name: "metadata", Start: b.beginMetadata, Run: b.follow},
+		{Name: "wishes", Run: p.cluster.Run},
 		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
 		{Name: "registration", Start: b.register},
 		{Name: "controller", Run: p.control.Run},

@@ -68,6 +68,7 @@ func startRig(t *testing.T, mem *metastore.Mem, disk vfs.FS, startID string) *ri
 	all.Go(func() { _ = follower.Run(ctx) })
 	all.Go(func() { _ = control.Run(ctx) })
 	all.Go(func() { _ = r.logs.Run(ctx) })
+	all.Go(func() { _ = r.wishes.Run(ctx) })
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		all.Wait()

@@ -30,11 +30,12 @@ type wishes struct {
 	replicas *replica.Manager
 	log      *slog.Logger
 
-	ids producerIDs
+	makers *makers
+	ids    producerIDs
 }
 
 func newWishes(k *imageKeeper, s metastore.Store, r *replica.Manager, log *slog.Logger) *wishes {
-	return &wishes{keeper: k, store: s, self: k.self, replicas: r, log: log, ids: producerIDs{turn: make(chan struct{}, 1)}}
+	return &wishes{keeper: k, store: s, self: k.self, replicas: r, log: log, makers: newMakers(), ids: producerIDs{turn: make(chan struct{}, 1)}}
 }
 
 // CreateTopic implements api.Cluster.
@@ -119,50 +120,6 @@ func newTopic(t api.NewTopic, by plan.Creator) plan.NewTopic {
 func randomStart() uint64 {
 	id := storage.NewUUID()
 	return binary.BigEndian.Uint64(id[:])
-}
-
-// make carries a plan of new partitions out, and waits until they serve.
-func (w *wishes) make(ctx context.Context, m *plan.Making, id kafka.TopicID) error {
-	res, err := txn(ctx, w.store, m.First)
-	if err != nil {
-		return err
-	}
-	pending := res.Rev
-	if !res.Succeeded {
-		done, rev, err := m.Outcome(res)
-		if err != nil {
-			return err
-		}
-		if done {
-			return w.settled(ctx, res.Rev, id)
-		}
-		pending = rev
-	}
-	for n := range m.Steps() {
-		if res, err = txn(ctx, w.store, m.Step(n, pending)); err != nil {
-			return err
-		}
-		if res.Succeeded {
-			continue
-		}
-		if done, _, err := m.Outcome(res); err != nil {
-			w.abandon(m, pending)
-			return err
-		} else if done {
-			break
-		}
-	}
-	return w.settled(ctx, res.Rev, id)
-}
-
-// abandon undoes a creation that cannot go on; what it cannot undo the
-// controller collects.
-func (w *wishes) abandon(m *plan.Making, pending int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if _, err := w.store.Txn(ctx, m.Abandon(pending)); err != nil {
-		w.log.Warn("leftovers of a topic's creation are for the controller", "err", err)
-	}
 }
 
 // settled waits until the image shows a new topic and the partitions that this

@@ -20,6 +20,7 @@ import (
 type Limits struct {
 	FetchMaxBytes     int           // fetch.max.bytes
 	SessionSlots      int           // max.incremental.fetch.session.cache.slots
+	PageOfPartitions  int           // max.request.partition.size.limit
 	AutoCreate        bool          // auto.create.topics.enable
 	DeleteTopics      bool          // delete.topic.enable
 	NumPartitions     int32         // num.partitions

@@ -24,6 +24,7 @@ func (a *API) newTable() server.Table {
 		server.On(0, 5, a.apiVersions),
 		server.On(2, 7, a.createTopics),
 		server.On(1, 6, a.deleteTopics),
+		server.On(0, 2, a.deleteRecords),
 		server.On(0, 5, a.initProducerID),
 		server.On(2, 4, a.offsetForLeaderEpoch),
 		server.On(1, 4, a.describeConfigs),
@@ -32,10 +33,13 @@ func (a *API) newTable() server.Table {
 		server.On(0, 1, a.incrementalAlterConfigs),
 		server.On(0, 0, a.offsetDelete),
 		server.On(0, 2, a.updateFeatures),
+		server.On(0, 2, a.clusterNodes),
+		server.On(0, 0, a.describeProducers),
 		server.On(0, 0, a.unregisterBroker),
 		server.On(0, 1, a.consumerGroupHeartbeat),
 		server.On(0, 1, a.consumerGroupDescribe),
 		server.On(0, 0, a.getTelemetrySubscriptions),
 		server.On(0, 0, a.pushTelemetry),
+		server.On(0, 0, a.describeTopicPartitions),
 	)
 }

@@ -56,7 +56,7 @@ var networkKeys = []Key{
 		Doc: "Incremental fetch sessions kept at most; the longest unused makes room."},
 	{Name: "fetch.max.bytes", Type: Int, Default: value("57671680"), Check: atLeast(1024), State: Live,
 		Doc: "Bytes of one Fetch answer at most, whatever the client asks."},
-	{Name: "max.request.partition.size.limit", Type: Int, Default: value("2000"), Check: atLeast(1), State: Planned,
+	{Name: "max.request.partition.size.limit", Type: Int, Default: value("2000"), Check: atLeast(1), State: Live,
 		Doc: "Partitions in one page of DescribeTopicPartitions at most."},
 	{Name: "barnabas.admin.listener", Type: String, Default: value("127.0.0.1:9644"), Check: hostPort, State: Live,
 		Doc: "Address of the admin HTTP listener (/metrics, /healthz, /readyz, /debug/pprof): host:port, or empty for none."},

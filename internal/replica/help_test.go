@@ -32,11 +32,12 @@ type disk struct {
 	vfs.FS
 	mu    sync.Mutex
 	held  chan struct{} // not nil: syncs wait for it
+	stuck chan struct{} // told of one that does
 	fails error
 }
 
 func newDisk() *disk {
-	d := &disk{}
+	d := &disk{stuck: make(chan struct{}, 1)}
 	d.FS = vfs.Faulty(vfs.NewMem(), d.before)
 	return d
 }
@@ -49,6 +50,10 @@ func (d *disk) before(op vfs.Op) error {
 	held := d.held
 	d.mu.Unlock()
 	if held != nil {
+		select {
+		case d.stuck <- struct{}{}:
+		default:
+		}
 		<-held
 	}
 	d.mu.Lock()

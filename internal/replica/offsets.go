@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/producers"
 )
 
 // The timestamps with a meaning of their own in ListOffsets.
@@ -112,4 +113,13 @@ func (p *Partition) Lag(now time.Time, offset int64) (records int64, age time.Du
 		return hw - from, 0, nil // records without timestamps
 	}
 	return hw - from, max(now.Sub(time.UnixMilli(ts)), 0), nil
+}
+
+// Producers are what is known of the partition's producers, sorted by id.
+// Followers know them too. Errors: KAFKA_STORAGE_ERROR.
+func (p *Partition) Producers() ([]producers.Entry, error) {
+	if r := p.role.Load(); r.failed != nil {
+		return nil, r.err()
+	}
+	return p.log.Producers(), nil
 }

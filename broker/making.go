@@ -1,0 +1,108 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+)
+
+// makersAtOnce bounds the creations that are under way, so that those that
+// clients gave up do not pile up while the metadata store is away.
+const makersAtOnce = 64
+
+// makers carry out plans of several transactions. What is begun is brought to
+// an end although its client does not wait any more: half of it would keep
+// others from adding partitions for as long as this broker lives (what a dead
+// one left behind is the controller's, safety 29).
+type makers struct {
+	ctx   context.Context // of the broker's life
+	end   context.CancelFunc
+	slots chan struct{}
+	busy  sync.WaitGroup
+}
+
+func newMakers() *makers {
+	m := &makers{slots: make(chan struct{}, makersAtOnce)}
+	m.ctx, m.end = context.WithCancel(context.Background())
+	return m
+}
+
+// Run ends, with ctx, what is under way.
+func (w *wishes) Run(ctx context.Context) error {
+	<-ctx.Done()
+	w.makers.end()
+	w.makers.busy.Wait()
+	return nil
+}
+
+// make carries a plan of new partitions out, and waits until they serve.
+func (w *wishes) make(ctx context.Context, m *plan.Making, id kafka.TopicID) error {
+	select {
+	case w.makers.slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	type outcome struct {
+		rev int64
+		err error
+	}
+	done := make(chan outcome, 1)
+	w.makers.busy.Go(func() {
+		defer func() { <-w.makers.slots }()
+		rev, err := w.carryOut(w.makers.ctx, m)
+		done <- outcome{rev, err}
+	})
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return o.err
+		}
+		return w.settled(ctx, o.rev, id)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// carryOut gives the revision at which all is made.
+func (w *wishes) carryOut(ctx context.Context, m *plan.Making) (rev int64, err error) {
+	res, err := txn(ctx, w.store, m.First)
+	if err != nil {
+		return 0, err
+	}
+	pending := res.Rev
+	if !res.Succeeded {
+		done, at, err := m.Outcome(res)
+		if done || err != nil {
+			return res.Rev, err
+		}
+		pending = at
+	}
+	for n := range m.Steps() {
+		if res, err = txn(ctx, w.store, m.Step(n, pending)); err != nil {
+			return 0, err
+		}
+		if res.Succeeded {
+			continue
+		}
+		if done, _, err := m.Outcome(res); err != nil {
+			w.abandon(m, pending)
+			return 0, err
+		} else if done {
+			break
+		}
+	}
+	return res.Rev, nil
+}
+
+// abandon undoes a creation that cannot go on; what it cannot undo the
+// controller collects.
+func (w *wishes) abandon(m *plan.Making, pending int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := w.store.Txn(ctx, m.Abandon(pending)); err != nil {
+		w.log.Warn("leftovers of a topic's creation are for the controller", "err", err)
+	}
+}

@@ -1,0 +1,89 @@
+package api
+
+// DeleteRecords, key 21, versions 0-2: the log start of partitions is raised,
+// which is the low watermark of the answer.
+//
+// The answer waits for the disk, not for the client's time-out: what it says is
+// durable (Apache Kafka writes its checkpoint of log starts every minute, and a
+// crash before that brings deleted records back). Replicas elsewhere are not
+// waited for: there are none that follow yet.
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/barnabas-mq/barnabas/internal/auth/acl"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/server"
+)
+
+// deletersAtOnce bounds the partitions of one request that are worked on at
+// once. Those of one directory share the writes of its checkpoint.
+const deletersAtOnce = 32
+
+func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.DeleteRecordsRequest, resp *kmsg.DeleteRecordsResponse) error {
+	// Of a partition that is named twice the last offset counts.
+	wanted := make(map[kafka.TopicPartition]int64)
+	topics := make(map[string]int)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			tp := kafka.TopicPartition{Topic: t.Topic, Partition: t.Partitions[j].Partition}
+			_, named := wanted[tp]
+			wanted[tp] = t.Partitions[j].Offset
+			if named {
+				continue
+			}
+			at, ok := topics[t.Topic]
+			if !ok {
+				at = len(resp.Topics)
+				topics[t.Topic] = at
+				out := kmsg.NewDeleteRecordsResponseTopic()
+				out.Topic = t.Topic
+				resp.Topics = append(resp.Topics, out)
+			}
+			p := kmsg.NewDeleteRecordsResponseTopicPartition()
+			p.Partition, p.LowWatermark = tp.Partition, -1
+			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, p)
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(deletersAtOnce)
+	for i := range resp.Topics {
+		topic := resp.Topics[i].Topic
+		allowed := a.allow(r, acl.Delete, acl.Topic, topic)
+		for j := range resp.Topics[i].Partitions {
+			p := &resp.Topics[i].Partitions[j]
+			if !allowed {
+				p.ErrorCode = kerr.TopicAuthorizationFailed.Code
+				continue
+			}
+			offset := wanted[kafka.TopicPartition{Topic: topic, Partition: p.Partition}]
+			g.Go(func() error {
+				low, err := a.deleteBefore(topic, p.Partition, offset)
+				p.LowWatermark, p.ErrorCode = low, a.code(err)
+				return nil
+			})
+		}
+	}
+	return g.Wait()
+}
+
+func (a *API) deleteBefore(topic string, partition int32, offset int64) (lowWatermark int64, err error) {
+	t, err := a.resolve(a.Image(), false, topic, kafka.TopicID{})
+	if err != nil {
+		return -1, err
+	}
+	p, err := a.hosted(t, partition)
+	switch {
+	case IsInternal(topic) && !errors.Is(err, kerr.UnknownTopicOrPartition):
+		return -1, kerr.InvalidTopicException
+	case err != nil:
+		return -1, err
+	}
+	return p.DeleteRecords(offset)
+}
