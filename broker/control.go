@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -37,6 +38,7 @@ type control struct {
 	rebalance time.Duration // between moves to preferred leaders; 0: never
 	offline   func() []kafka.DirID
 	dirFailed chan struct{} // buffered: offline tells more than the registration
+	patience  time.Duration // log.dir.failure.timeout.ms
 	log       *slog.Logger
 
 	electedAt int64 // create revision of the place that was worked from last
@@ -45,9 +47,11 @@ type control struct {
 	unnamed   []replica.Assignment
 	sweepAt   time.Time
 	balanceAt time.Time
+	untold    time.Time // since when the registration lacks a directory that is offline
 }
 
-// Run works until ctx ends.
+// Run works until ctx ends, or a log directory went offline and nobody could be
+// told: what only it holds would keep this broker as its leader for ever.
 func (c *control) Run(ctx context.Context) error {
 	retry := time.NewTimer(sweepEvery)
 	defer retry.Stop()
@@ -55,6 +59,9 @@ func (c *control) Run(ctx context.Context) error {
 		deltas, unnamed, changed := c.keeper.take()
 		c.unnamed = append(c.unnamed, unnamed...)
 		wait := c.step(ctx, deltas)
+		if !c.untold.IsZero() && time.Since(c.untold) >= c.patience && ctx.Err() == nil {
+			return fmt.Errorf("a log directory is offline, and the metadata store could not be told within %v (log.dir.failure.timeout.ms)", c.patience)
+		}
 		if c.unmade {
 			wait = min(wait, remakeEvery)
 		}
@@ -109,7 +116,11 @@ func (c *control) nameOffline(ctx context.Context, img *meta.Image, epoch int64)
 	dirs := c.offline()
 	self, ok := img.Broker(c.self)
 	if !ok || !slices.ContainsFunc(dirs, func(d kafka.DirID) bool { return !slices.Contains(self.Offline, d) }) {
+		c.untold = time.Time{}
 		return true
+	}
+	if c.untold.IsZero() {
+		c.untold = time.Now()
 	}
 	t, err := plan.SetOffline(img, c.self, epoch, dirs)
 	if err != nil {
@@ -119,6 +130,9 @@ func (c *control) nameOffline(ctx context.Context, img *meta.Image, epoch int64)
 	if err != nil {
 		c.log.Warn("offline log directories are not registered yet", "err", err)
 		return false
+	}
+	if res.Succeeded {
+		c.untold = time.Time{}
 	}
 	return res.Succeeded
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/admin"
 	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/life"
 	"github.com/barnabas-mq/barnabas/internal/metastore/etcdstore"
@@ -51,7 +52,7 @@ func (b *Broker) build() error {
 	p.keeper = newImageKeeper(n.NodeID, b.startID, p.replicas, b.log.With("part", "metadata"))
 	p.control = &control{
 		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
-		offline: b.offlineDirs, dirFailed: make(chan struct{}, 1),
+		offline: b.offlineDirs, dirFailed: make(chan struct{}, 1), patience: n.Storage.OfflineReportingTimeout,
 	}
 	if b.cfg.Bool("auto.leader.rebalance.enable") {
 		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
@@ -77,6 +78,9 @@ func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
 		Dirs:               n.Dirs,
 		RecoveryThreads:    n.RecoveryThreads,
 		CheckpointInterval: n.RecoveryPointInterval,
+		StartsInterval:     n.LogStartInterval,
+		MarksInterval:      n.HighWatermarkInterval,
+		FlushInterval:      n.FlushSchedulerInterval,
 		RetentionInterval:  n.RetentionInterval,
 		LowWaterBytes:      n.ReserveBytes,
 		Defaults:           storageConfig(s.Topic(nil)),
@@ -97,24 +101,15 @@ func (b *Broker) metadataConfig() etcdstore.Config {
 func (b *Broker) serverConfig() server.Config {
 	n := b.node.Network
 	c := server.Config{
-		MaxFrameBytes:                int64(n.RequestMaxBytes),
-		QueuedBytes:                  n.InFlightMaxBytes,
-		MaxIdle:                      n.IdleTimeout,
-		MaxConnections:               n.MaxConnections,
-		MaxConnectionsPerIP:          n.MaxPerIP,
-		MaxConnectionsPerIPOverrides: n.PerIP,
-		SendBufferBytes:              max(n.SendBufferBytes, 0),
-		ReceiveBufferBytes:           max(n.ReceiveBufferBytes, 0),
-		Logger:                       b.log.With("part", "server"),
-		Metrics:                      b.reg,
-	}
-	if limit, known := openFilesLimit(); known {
-		// Connections get half of what the process may open: without files for
-		// the logs nothing of what they ask could be done.
-		half := int(min(limit/2, math.MaxInt32))
-		if c.MaxConnections <= 0 || c.MaxConnections > half {
-			c.MaxConnections = half
-		}
+		MaxFrameBytes:      int64(n.RequestMaxBytes),
+		QueuedBytes:        n.InFlightMaxBytes,
+		MaxIdle:            n.IdleTimeout,
+		Limits:             connectionLimits(n),
+		Backlog:            n.Backlog,
+		SendBufferBytes:    max(n.SendBufferBytes, 0),
+		ReceiveBufferBytes: max(n.ReceiveBufferBytes, 0),
+		Logger:             b.log.With("part", "server"),
+		Metrics:            b.reg,
 	}
 	for _, l := range b.node.Listeners {
 		c.Listeners = append(c.Listeners, server.Listener{
@@ -122,6 +117,23 @@ func (b *Broker) serverConfig() server.Config {
 		})
 	}
 	return c
+}
+
+// connectionLimits are the server's, out of the settings and what the process may open.
+func connectionLimits(n config.Network) server.Limits {
+	l := server.Limits{Connections: n.MaxConnections, PerIP: n.MaxPerIP, Overrides: n.PerIP, Rate: n.ConnectionRate}
+	if l.PerIP == 0 {
+		l.PerIP = -1 // as in Apache Kafka: only addresses that have a limit of their own
+	}
+	if limit, known := openFilesLimit(); known {
+		// Connections get half of what the process may open: without files for
+		// the logs nothing of what they ask could be done.
+		half := int(min(limit/2, math.MaxInt32))
+		if l.Connections <= 0 || l.Connections > half {
+			l.Connections = half
+		}
+	}
+	return l
 }
 
 func (b *Broker) handlers(s settings) *api.API {
@@ -182,10 +194,10 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "metadata store", Run: p.store.Run},
 		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
 		{Name: "group coordinator", Run: p.groups.run.Run},
-		{Name: "metadata", Start: b.beginMetadata, Run: b.follow},
+		{Name: "metadata", Start: b.intime(b.beginMetadata), Run: b.follow},
 		{Name: "wishes", Run: p.cluster.Run},
 		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
-		{Name: "registration", Start: b.register},
+		{Name: "registration", Start: b.intime(b.register)},
 		{Name: "controller", Run: p.control.Run},
 		{Name: "readiness", Start: b.awaitReady},
 	}

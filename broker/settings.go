@@ -62,6 +62,7 @@ func batchRules(t config.Topic, full bool) batch.Rules {
 		Compact:              t.Compact,
 		Encoding:             encoding(t),
 		Full:                 full,
+		PlainLimit:           t.PlainLimit,
 	}
 }
 

@@ -99,6 +99,22 @@ func (b *Broker) saveRevision(ctx context.Context) {
 	}
 }
 
+// intime bounds a step of the start by initial.broker.registration.timeout.ms;
+// Apache Kafka ends a broker, too, that could not register within it.
+func (b *Broker) intime(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		limit := b.node.Metadata.RegistrationTimeout
+		late := fmt.Errorf("this broker could not register with the metadata store within %v (initial.broker.registration.timeout.ms)", limit)
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+		defer cancel()
+		err := step(ctx)
+		if err != nil && errors.Is(context.Cause(ctx), late) && !errors.Is(err, late) {
+			return fmt.Errorf("%w: %w", late, err)
+		}
+		return err
+	}
+}
+
 // beginMetadata makes or checks the cluster's first keys, and gives up what
 // this broker no longer has.
 func (b *Broker) beginMetadata(ctx context.Context) error {

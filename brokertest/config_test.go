@@ -93,6 +93,27 @@ func TestConfigOfTopicsAndGroups(t *testing.T) {
 	wantCode(t, "broker", p.alter(broker, "1", "group.max.size", v("5"), false).ErrorCode, kerr.InvalidRequest)
 }
 
+// ADM-09: what tools read of a broker is there under Kafka's names, with the values that count.
+func TestADM09BrokerSettings(t *testing.T) {
+	set := map[string]string{
+		"auto.create.topics.enable": "false", "default.replication.factor": "1", "num.partitions": "3", "min.insync.replicas": "2",
+		"message.max.bytes": "2000000", "log.retention.ms": "86400000", "log.retention.hours": "24", "offsets.retention.minutes": "1440",
+		"inter.broker.listener.name": "PLAINTEXT", "log.segment.bytes": "2097152", "log.cleanup.policy": "compact,delete",
+	}
+	var opts []brokertest.Option
+	for k, v := range set {
+		opts = append(opts, brokertest.Set(k, v))
+	}
+	p := dial(t, brokertest.Start(t, opts...))
+	for k, v := range set {
+		got, code := p.setting(4, kmsg.ConfigResourceTypeBroker, "1", k)
+		wantCode(t, k, code, nil)
+		if got.Value == nil || *got.Value != v || got.Source != kmsg.ConfigSourceStaticBrokerConfig {
+			t.Errorf("%s: %+v, want %s of the broker's own settings", k, got, v)
+		}
+	}
+}
+
 // grow asks for a topic to have count partitions.
 func (p *peer) grow(topic string, count int32, validate bool) kmsg.CreatePartitionsResponseTopic {
 	p.t.Helper()

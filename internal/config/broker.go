@@ -36,6 +36,8 @@ type Metadata struct {
 	Endpoints      []string // of an external store; empty: embedded
 	ClientPort     int32
 	SessionTimeout time.Duration
+	// RegistrationTimeout bounds the broker's registration at its start.
+	RegistrationTimeout time.Duration
 }
 
 // Network bounds what comes in.
@@ -46,6 +48,8 @@ type Network struct {
 	ReceiveBufferBytes int
 	MaxConnections     int
 	MaxPerIP           int
+	ConnectionRate     int // a second
+	Backlog            int // -1: the system's
 	PerIP              map[netip.Addr]int
 	IdleTimeout        time.Duration // -1: none
 	FetchMaxBytes      int32
@@ -165,6 +169,7 @@ func (c *Config) metadata(b *Broker) error {
 	b.Metadata.Voters = voters
 	b.Metadata.Endpoints = c.List("barnabas.metadata.endpoints")
 	b.Metadata.ClientPort = int32(c.Int("barnabas.metadata.client.port"))
+	b.Metadata.RegistrationTimeout = c.Duration("initial.broker.registration.timeout.ms")
 	b.Metadata.SessionTimeout = c.Duration("broker.session.timeout.ms")
 	votes := slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == int32(b.NodeID) })
 	switch n := len(voters); {
@@ -182,10 +187,12 @@ func (c *Config) network() Network {
 	n := Network{
 		RequestMaxBytes:    int32(c.Int("socket.request.max.bytes")),
 		InFlightMaxBytes:   c.Int("queued.max.request.bytes"),
-		SendBufferBytes:    c.socketBuffer("socket.send.buffer.bytes"),
-		ReceiveBufferBytes: c.socketBuffer("socket.receive.buffer.bytes"),
+		SendBufferBytes:    c.chosen("socket.send.buffer.bytes"),
+		ReceiveBufferBytes: c.chosen("socket.receive.buffer.bytes"),
+		Backlog:            c.chosen("socket.listen.backlog.size"),
 		MaxConnections:     int(c.Int("max.connections")),
 		MaxPerIP:           int(c.Int("max.connections.per.ip")),
+		ConnectionRate:     int(c.Int("max.connection.creation.rate")),
 		IdleTimeout:        c.Duration("connections.max.idle.ms"),
 		FetchMaxBytes:      int32(c.Int("fetch.max.bytes")),
 		FetchSessions:      int(c.Int("max.incremental.fetch.session.cache.slots")),
@@ -198,19 +205,17 @@ func (c *Config) network() Network {
 	return n
 }
 
-// socketBuffer is a size that somebody chose, or -1. A size that is set ends
-// the system's own tuning, which goes far beyond: with Apache Kafka's default,
-// which its server.properties repeats, large batches came in at half the speed.
-func (c *Config) socketBuffer(key string) int {
-	n := int(c.Int(key))
-	if n == kafkaSocketBuffer {
-		return -1
+// chosen is a size of sockets that somebody chose, or -1. One that is set ends
+// the system's own tuning, which goes far beyond: with Apache Kafka's default of
+// the buffers, which its server.properties repeats, large batches came in at
+// half the speed; and its backlog refuses bursts that the system's takes.
+func (c *Config) chosen(key string) int {
+	k, _ := lookupBroker(key)
+	if n := c.Int(key); format(n) != *k.Default {
+		return int(n)
 	}
-	return n
+	return -1
 }
-
-// kafkaSocketBuffer is the default of the socket.*.buffer.bytes.
-const kafkaSocketBuffer = 102400
 
 func (c *Config) storage(dirs []string) Storage {
 	return Storage{

@@ -16,19 +16,26 @@ The order is: defaults, the file given by ` + "`--config`" + `, the environment 
 does not take stops the start with a sentence that names the key, the value and what is allowed.
 
 *Change* tells how a value can be changed: with a restart (read-only), for one broker while it runs (per-broker), or also for all
-(cluster-wide). *No effect yet* marks keys that are checked and kept and do nothing so far; setting one to another value than its
-default is a warning. *No meaning here* marks keys that only a JVM or Apache Kafka's own internals have a use for.
+(cluster-wide). *Effect* tells what a value does:
+
+- *effective*: what its meaning says;
+- *kept, no effect yet*: it is checked and kept for a feature that comes with a later version. Another value than the default is a
+  warning at the start;
+- *ignored*: there is nothing here that it could change, for the reason given. Another value than the default is a warning at the
+  start, so that a file of Apache Kafka works; setting one while the broker runs is refused (INVALID_CONFIG);
+- *refused*: somebody would rely on what does not happen. Another value than the default stops the start with a sentence that names
+  key, value and reason; setting one while the broker runs is refused (INVALID_CONFIG).
 `
 
-// WriteDocs writes every key with its type, default and meaning, in Markdown.
+// WriteDocs writes every key with its type, default, meaning and effect, in Markdown.
 func WriteDocs(w io.Writer) error {
 	var sb strings.Builder
 	sb.WriteString(docsHead)
 	for _, t := range tables {
-		fmt.Fprintf(&sb, "\n## %s\n\n| key | type | default | change | meaning |\n|---|---|---|---|---|\n", t.Title)
+		fmt.Fprintf(&sb, "\n## %s\n\n| key | allowed | default | change | effect | meaning |\n|---|---|---|---|---|---|\n", t.Title)
 		for i := range t.Keys {
 			if k := &t.Keys[i]; !k.Hidden {
-				fmt.Fprintf(&sb, "| `%s` | %s | %s | %s | %s |\n", k.Name, k.typeText(), k.defaultText(), k.Mode, k.docText())
+				fmt.Fprintf(&sb, "| `%s` | %s | %s | %s | %s | %s |\n", k.Name, k.typeText(), k.defaultText(), k.Mode, k.effectText(), cell(k.Doc))
 			}
 		}
 	}
@@ -62,14 +69,11 @@ func (k *Key) defaultText() string {
 	return cell(s)
 }
 
-func (k *Key) docText() string {
-	switch k.State {
-	case Planned:
-		return cell("*No effect yet.* " + k.Doc)
-	case Never:
-		return cell("*No meaning here.* " + k.Doc)
+func (k *Key) effectText() string {
+	if k.Reason == "" {
+		return k.State.String()
 	}
-	return cell(k.Doc)
+	return cell("*" + k.State.String() + "*: " + k.Reason)
 }
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -60,11 +60,12 @@ type State int8
 // The states.
 const (
 	Live    State = iota // it takes effect
-	Planned              // it is checked and kept, and has no effect yet
-	Never                // it is accepted for Apache Kafka's sake and has no meaning here
+	Planned              // it is checked and kept for a feature to come
+	Never                // it is accepted for Apache Kafka's sake and has no meaning here; Reason says why
+	Refused              // what it asks for would not happen, which Reason says: it stops the start
 )
 
-var stateNames = [...]string{"live", "no effect yet", "no meaning here"}
+var stateNames = [...]string{"effective", "kept, no effect yet", "ignored", "refused"}
 
 func (s State) String() string { return stateNames[s] }
 
@@ -79,12 +80,28 @@ type Key struct {
 	Mode     Mode
 	Synonyms []string // broker keys that give a topic's or a group's key its default, the strongest first
 	State    State
-	Hidden   bool // not described, not documented
+	Reason   string // of Never and Refused: one sentence, no capital and no full stop
+	Hidden   bool   // not described, not documented
 	Doc      string
 }
 
 // Sensitive values are never shown.
 func (k *Key) Sensitive() bool { return k.Type == Password }
+
+// Refusal says why a value cannot be set while the broker runs, although it is
+// one of the key's; "" where it can. One that repeats the default asks for nothing.
+func (k *Key) Refusal(raw string) string {
+	if v, err := k.parse(raw); err != nil || k.isDefault(v) {
+		return ""
+	}
+	switch k.State {
+	case Never:
+		return k.Name + " has no effect in Barnabas: " + k.Reason
+	case Refused:
+		return k.Name + " cannot be used: " + k.Reason
+	}
+	return ""
+}
 
 // Allowed says what a value may be, for people.
 func (k *Key) Allowed() string {

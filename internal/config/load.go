@@ -122,15 +122,19 @@ func (l *loader) finish() (*Config, []string, error) {
 		}
 		v, err := k.parse(l.raw[name])
 		if err != nil {
-			shown := l.raw[name]
-			if k.Sensitive() {
-				shown = "[hidden]"
-			}
-			l.errs = append(l.errs, fmt.Errorf("%s: the value %q (from %s) is not allowed: it must be %s", name, shown, l.from[name], k.Allowed()))
+			l.errs = append(l.errs, fmt.Errorf("%s: the value %q (from %s) is not allowed: it must be %s", name, l.shown(k, name), l.from[name], k.Allowed()))
 			continue
 		}
-		if w := ineffective(k, name, v); w != "" {
-			warnings = append(warnings, w)
+		if k.isDefault(v) {
+			continue
+		}
+		switch k.State {
+		case Planned:
+			warnings = append(warnings, name+" has no effect yet")
+		case Never:
+			warnings = append(warnings, name+" is accepted and has no effect in Barnabas: "+k.Reason)
+		case Refused:
+			l.errs = append(l.errs, fmt.Errorf("%s: the value %q (from %s) is refused: %s", name, l.shown(k, name), l.from[name], k.Reason))
 		}
 	}
 	c := &Config{[]layer{{Static, l.raw}}}
@@ -143,18 +147,21 @@ func (l *loader) finish() (*Config, []string, error) {
 	return c, warnings, nil
 }
 
-// ineffective warns of a setting that changes nothing although it asks for something.
-func ineffective(k *Key, name string, v any) string {
-	if k.Default != nil && *k.Default == format(v) {
-		return ""
+// isDefault: a setting that repeats the default asks for nothing, and neither
+// does one that says nothing where nothing is the default.
+func (k *Key) isDefault(v any) bool {
+	if k.Default == nil {
+		return format(v) == ""
 	}
-	switch k.State {
-	case Planned:
-		return name + " has no effect yet"
-	case Never:
-		return name + " is accepted and has no meaning in Barnabas: " + k.Doc
+	return *k.Default == format(v)
+}
+
+// shown is a value as messages may show it.
+func (l *loader) shown(k *Key, name string) string {
+	if k.Sensitive() {
+		return "[hidden]"
 	}
-	return ""
+	return l.raw[name]
 }
 
 // unknown words the warning about a key that is in no row, with the likeliest meaning.

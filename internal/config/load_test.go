@@ -79,10 +79,12 @@ func TestWarnings(t *testing.T) {
 		{"zookeeper.connect=localhost:2181", "zookeeper.connect (from --set) is not a key of a broker and is ignored"},
 		{"retention.ms=5", "it is a topic's; the default for topics is log.retention.ms"},
 		{"replica.lag.time.max.ms=40000", "replica.lag.time.max.ms has no effect yet"},
-		{"num.io.threads=4", "num.io.threads is accepted and has no meaning in Barnabas"},
+		{"num.io.threads=4", "num.io.threads is accepted and has no effect in Barnabas: " + noThreads},
 		{"num.io.threads=8", ""},
 		{"num.partitions=4", ""},
-		{"listener.name.external.ssl.keystore.location=x", "listener.name.external.ssl.keystore.location has no effect yet"},
+		{"metric.reporters=com.example.Reporter", "see barnabas.admin.listener"},
+		{"authorizer.class.name=", ""},
+		{"remote.log.storage.system.enable=false", ""},
 		{"listener.name.a.b.num.partitions=4", ""},
 	} {
 		_, warnings, err := Load(Options{Set: []string{c.set}})
@@ -120,6 +122,11 @@ func TestBadValues(t *testing.T) {
 		{"group.consumer.regex.refresh.interval.ms=9999", "at least 10000"},
 		{"group.consumer.session.timeout.ms=61000", "group.consumer.session.timeout.ms: 61000 is above group.consumer.max.session.timeout.ms, which is 60000"},
 		{"group.consumer.heartbeat.interval.ms=4000", "group.consumer.min.heartbeat.interval.ms: 5000 is above group.consumer.heartbeat.interval.ms, which is 4000"},
+		{"authorizer.class.name=StandardAuthorizer", `authorizer.class.name: the value "StandardAuthorizer" (from --set) is refused: this version has no access rules`},
+		{"remote.log.storage.system.enable=true", "is refused: this version has no remote store"},
+		{"listener.name.external.ssl.keystore.location=x", `listener.name.external.ssl.keystore.location: the value "x" (from --set) is refused: ` + noTLS},
+		{"ssl.keystore.password=hunter2", `ssl.keystore.password: the value "[hidden]" (from --set) is refused: ` + noTLS},
+		{"replica.selector.class=com.example.Nearest", "out of: org.apache.kafka.common.replica.LeaderSelector"},
 		{"nothing", "key=value is expected"},
 		{"=1", "key=value is expected"},
 	} {
@@ -147,7 +154,7 @@ func TestBadValues(t *testing.T) {
 
 // What a secret was set to stands in no message.
 func TestSecretsStaySecret(t *testing.T) {
-	c := must(t, map[string]string{"ssl.keystore.password": "hunter2"})
+	c := &Config{[]layer{{Static, map[string]string{"ssl.keystore.password": "hunter2"}}}}
 	for _, e := range c.DescribeBroker(nil) {
 		if e.Value != nil && strings.Contains(*e.Value, "hunter2") {
 			t.Errorf("%s shows the secret", e.Name)

@@ -18,6 +18,6 @@ var quotaKeys = []Key{
 		Doc: "Windows over which changes of topics are measured."},
 	{Name: "controller.quota.window.size.seconds", Type: Int, Default: value("1"), Check: atLeast(1), State: Planned,
 		Doc: "Length of such a window."},
-	{Name: "client.quota.callback.class", Type: Class, State: Never,
+	{Name: "client.quota.callback.class", Type: Class, State: Refused, Reason: "Java classes cannot run here, and the limits that the class sets would not hold; take it out",
 		Doc: "A Java class that decides quotas."},
 }

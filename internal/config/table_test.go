@@ -30,6 +30,12 @@ func TestTable(t *testing.T) {
 			if !strings.HasSuffix(k.Doc, ".") || strings.Contains(k.Doc, "\n") {
 				t.Errorf("%s: the meaning must be one line of whole sentences: %q", k.Name, k.Doc)
 			}
+			if reasoned := k.State == Never || k.State == Refused; reasoned != (k.Reason != "") {
+				t.Errorf("%s is %s, for the reason %q", k.Name, k.State, k.Reason)
+			}
+			if k.Reason != "" && (strings.HasSuffix(k.Reason, ".") || strings.Contains(k.Reason, "\n")) {
+				t.Errorf("%s: the reason must be the end of a sentence, without its full stop: %q", k.Name, k.Reason)
+			}
 			for _, s := range k.Synonyms {
 				from, ok := Lookup(BrokerScope, s)
 				if !ok {

@@ -29,6 +29,7 @@ type Topic struct {
 	TimestampBefore time.Duration // how far in the past a producer's timestamp may lie
 	TimestampAfter  time.Duration
 	MaxMessageBytes int32
+	PlainLimit      int // max.decompressed.message.bytes; 0: the broker's own
 
 	MinInsync       int
 	UncleanElection bool
@@ -43,6 +44,10 @@ type Topic struct {
 	DeleteRetention   time.Duration
 	MinCleanableRatio float64
 }
+
+// unboundedPlain is the default of max.decompressed.message.bytes: the longest
+// array in Java.
+const unboundedPlain = 2147483639
 
 // CompressionType is a value of compression.type.
 type CompressionType string
@@ -129,6 +134,9 @@ func (c *Config) Topic(overrides map[string]string) Topic {
 		DeleteRetention:    age("delete.retention.ms"),
 		MinCleanableRatio:  ratio,
 	}
+	if n := num("max.decompressed.message.bytes"); n < unboundedPlain {
+		t.PlainLimit = int(n)
+	}
 	if n := num("internal.segment.bytes"); n > 0 {
 		t.SegmentBytes = int32(n)
 	}
@@ -163,8 +171,10 @@ func (c *Config) ValidateTopic(overrides map[string]*string) error {
 	if least > most {
 		return &Invalid{fmt.Sprintf("conflict topic config setting min.compaction.lag.ms (%d) > max.compaction.lag.ms (%d)", least, most)}
 	}
-	if remote, _ := c.topicValue(parsed, "remote.storage.enable").(bool); remote && !c.Bool("remote.log.storage.system.enable") {
-		return &Invalid{"remote.storage.enable needs tiered storage, and remote.log.storage.system.enable is false on this cluster"}
+	for _, name := range sortedKeys(parsed) {
+		if why := index[TopicScope][name].Refusal(parsed[name]); why != "" {
+			return &Invalid{why}
+		}
 	}
 	return nil
 }

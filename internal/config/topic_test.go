@@ -40,7 +40,7 @@ func TestValidateTopic(t *testing.T) {
 		{"leader.replication.throttled.replicas", "*", ""},
 		{"nope", "1", "Unknown topic config name: nope"},
 		{"message.format.version", "3.0", "Unknown topic config name: message.format.version"},
-		{"remote.storage.enable", "true", "remote.storage.enable needs tiered storage, and remote.log.storage.system.enable is false on this cluster"},
+		{"remote.storage.enable", "true", "remote.storage.enable cannot be used: this version has no remote store, and every segment would stay on the local disk; bound it by retention.ms and retention.bytes"},
 		{"barnabas.durable.acks", "false", ""},
 	} {
 		err := must(t, nil).ValidateTopic(map[string]*string{c.name: &c.value})

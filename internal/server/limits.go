@@ -8,38 +8,55 @@ import (
 	"time"
 )
 
-// limiter counts connections against max.connections and max.connections.per.ip,
-// and paces them by max.connection.creation.rate.
+// Limits bound the connections of a server; they may change while it runs.
+type Limits struct {
+	Connections int                // max.connections, over all listeners: 0, no limit
+	PerIP       int                // max.connections.per.ip: 0, no limit; negative: only who is in Overrides
+	Overrides   map[netip.Addr]int // max.connections.per.ip.overrides
+	Rate        int                // max.connection.creation.rate, a second: 0, no limit
+}
+
+// SetLimits replaces the limits for connections to come; those that are open
+// stay. The map is not to be changed afterwards.
+func (s *Server) SetLimits(l Limits) { s.limits.set(l) }
+
+// limiter counts connections against their limits, and paces them by the rate.
 type limiter struct {
-	total     int // 0: no limit
-	perIP     int
-	overrides map[netip.Addr]int
-	rate      float64 // a second; 0: no limit
+	freed chan struct{} // signal: there may be room
 
 	mu     sync.Mutex
+	limits Limits
 	open   int
 	byIP   map[netip.Addr]int
-	freed  chan struct{} // signal: open fell
 	tokens float64
 	filled time.Time
 }
 
-func newLimiter(cfg Config) *limiter {
-	return &limiter{
-		total: cfg.MaxConnections, perIP: cfg.MaxConnectionsPerIP, overrides: cfg.MaxConnectionsPerIPOverrides,
-		rate: float64(cfg.MaxConnectionRate), byIP: map[netip.Addr]int{}, freed: make(chan struct{}, 1),
-		tokens: max(float64(cfg.MaxConnectionRate), 1),
+func newLimiter(limits Limits) *limiter {
+	l := &limiter{byIP: map[netip.Addr]int{}, freed: make(chan struct{}, 1)}
+	l.set(limits)
+	return l
+}
+
+func (l *limiter) set(limits Limits) {
+	l.mu.Lock()
+	if limits.Rate != l.limits.Rate {
+		l.tokens, l.filled = max(float64(limits.Rate), 1), time.Time{}
 	}
+	l.limits = limits
+	l.mu.Unlock()
+	signal(l.freed)
 }
 
 // await blocks until another connection may be accepted: like Apache Kafka, a full
 // broker leaves newcomers in the backlog, and its own listener between brokers is
 // exempt. False when ctx ended.
 func (l *limiter) await(ctx context.Context, exempt bool) bool {
-	for !exempt && l.total > 0 {
+	for !exempt {
 		l.mu.Lock()
-		full := l.open >= l.total
-		if l.open+1 < l.total {
+		total := l.limits.Connections
+		full := total > 0 && l.open >= total
+		if total <= 0 || l.open+1 < total {
 			signal(l.freed) // another acceptor may go on too
 		}
 		l.mu.Unlock()
@@ -56,17 +73,19 @@ func (l *limiter) await(ctx context.Context, exempt bool) bool {
 }
 
 func (l *limiter) pace(ctx context.Context, exempt bool) bool {
-	if exempt || l.rate <= 0 {
+	l.mu.Lock()
+	rate := float64(l.limits.Rate)
+	if exempt || rate <= 0 {
+		l.mu.Unlock()
 		return ctx.Err() == nil
 	}
-	l.mu.Lock()
 	now := time.Now()
 	if !l.filled.IsZero() {
-		l.tokens = min(l.tokens+now.Sub(l.filled).Seconds()*l.rate, max(l.rate, 1))
+		l.tokens = min(l.tokens+now.Sub(l.filled).Seconds()*rate, max(rate, 1))
 	}
 	l.filled = now
 	l.tokens--
-	wait := time.Duration(-l.tokens / l.rate * float64(time.Second))
+	wait := time.Duration(-l.tokens / rate * float64(time.Second))
 	l.mu.Unlock()
 	if wait <= 0 {
 		return ctx.Err() == nil
@@ -86,11 +105,11 @@ func (l *limiter) add(a net.Addr) bool {
 	ip := addrOf(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit, special := l.overrides[ip]
+	limit, special := l.limits.Overrides[ip]
 	if !special {
-		limit = l.perIP
+		limit = l.limits.PerIP
 	}
-	if ip.IsValid() && (special || limit > 0) && l.byIP[ip] >= limit {
+	if ip.IsValid() && (special || limit != 0) && l.byIP[ip] >= limit {
 		return false
 	}
 	l.open++

@@ -156,7 +156,7 @@ func TestNextReleasesTheBudget(t *testing.T) {
 }
 
 func TestConnectionsPerIP(t *testing.T) {
-	s := start(t, &fake{}, func(c *Config) { c.MaxConnectionsPerIP = 2 })
+	s := start(t, &fake{}, func(c *Config) { c.Limits.PerIP = 2 })
 	a, b := dial(t, s), dial(t, s)
 	for i, nc := range []net.Conn{a, b} {
 		write(t, nc, frame(kmsg.NewPtrMetadataRequest(), 9, int32(i)))
@@ -176,7 +176,7 @@ func TestConnectionsPerIP(t *testing.T) {
 }
 
 func TestPerIPOverride(t *testing.T) {
-	l := newLimiter(Config{MaxConnectionsPerIP: 5, MaxConnectionsPerIPOverrides: map[netip.Addr]int{
+	l := newLimiter(Limits{PerIP: 5, Overrides: map[netip.Addr]int{
 		netip.MustParseAddr("10.0.0.1"): 1, netip.MustParseAddr("10.0.0.2"): 0,
 	}})
 	addr := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
@@ -203,8 +203,8 @@ func TestMaxConnections(t *testing.T) {
 		out, in := NewPipe(), NewPipe()
 		f := &fake{}
 		s := New(Config{
-			MaxConnections: 2,
-			Listeners:      []Listener{{Name: "OUT", Net: out}, {Name: "IN", Net: in, InterBroker: true}},
+			Limits:    Limits{Connections: 2},
+			Listeners: []Listener{{Name: "OUT", Net: out}, {Name: "IN", Net: in, InterBroker: true}},
 		}, f.Table())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -250,7 +250,7 @@ func (s *Server) snapshot() map[*conn]struct{} {
 }
 
 func TestConnectionRate(t *testing.T) {
-	inBubble(t, &fake{}, func(c *Config) { c.MaxConnectionRate = 10 }, func(t *testing.T, _ *Server, dial func() net.Conn, _ func() error) {
+	inBubble(t, &fake{}, func(c *Config) { c.Limits.Rate = 10 }, func(t *testing.T, _ *Server, dial func() net.Conn, _ func() error) {
 		began := time.Now()
 		for range 51 {
 			dial()
@@ -259,6 +259,37 @@ func TestConnectionRate(t *testing.T) {
 			t.Errorf("51 connections at 10 a second took %v, want 4s beyond a burst of 10", d)
 		}
 	})
+}
+
+// New limits count from the next connection on: a listener that waits goes on.
+func TestSetLimits(t *testing.T) {
+	inBubble(t, &fake{}, func(c *Config) { c.Limits.Connections = 1 }, func(t *testing.T, s *Server, dial func() net.Conn, _ func() error) {
+		dial()
+		second := make(chan net.Conn, 1)
+		go func() { second <- dial() }()
+		synctest.Wait()
+		if len(second) != 0 {
+			t.Fatal("a second connection was accepted")
+		}
+		s.SetLimits(Limits{Rate: 1})
+		<-second
+		began := time.Now()
+		for range 5 {
+			dial()
+		}
+		if d := time.Since(began); d < 3*time.Second || d > 6*time.Second {
+			t.Errorf("5 connections at one a second took %v", d)
+		}
+	})
+	l := newLimiter(Limits{PerIP: -1, Overrides: map[netip.Addr]int{netip.MustParseAddr("10.0.0.1"): 1}})
+	addr := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
+	if l.add(addr("10.0.0.2:1")) || !l.add(addr("10.0.0.1:1")) {
+		t.Error("with none allowed, only those with a limit of their own come in")
+	}
+	l.set(Limits{PerIP: 1})
+	if !l.add(addr("10.0.0.2:1")) || l.add(addr("10.0.0.2:2")) {
+		t.Error("a new limit of 1")
+	}
 }
 
 // starved is a listener without descriptors for a while.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -57,10 +56,8 @@ type Config struct {
 	MaxIdle    time.Duration // connections.max.idle.ms: 10 min
 	SlowReader time.Duration // no progress for so long closes: 30 s
 
-	MaxConnections               int // max.connections: 0, no limit
-	MaxConnectionsPerIP          int // max.connections.per.ip: 0, no limit
-	MaxConnectionsPerIPOverrides map[netip.Addr]int
-	MaxConnectionRate            int // max.connection.creation.rate, a second: 0, no limit
+	Limits  Limits // until SetLimits gives others
+	Backlog int    // socket.listen.backlog.size: 0, the system's choice
 
 	SlotsPerConnection int // requests of one connection in flight or unwritten: 64
 	SendBufferBytes    int // socket.send.buffer.bytes: 0, the system's choice
@@ -127,7 +124,7 @@ func New(cfg Config, table Table) *Server {
 	s := &Server{
 		cfg: cfg, table: table, log: cfg.Logger,
 		budget: newBudget(cfg.QueuedBytes, cfg.ReservedBytes),
-		limits: newLimiter(cfg), born: time.Now(), conns: map[*conn]struct{}{},
+		limits: newLimiter(cfg.Limits), born: time.Now(), conns: map[*conn]struct{}{},
 	}
 	s.met = newMetrics(cfg.Metrics, table, func() float64 { return float64(s.budget.held()) })
 	return s
@@ -147,7 +144,7 @@ func (s *Server) Listen(ctx context.Context) error {
 		ln := l.Net
 		if ln == nil {
 			var err error
-			if ln, err = (&net.ListenConfig{}).Listen(ctx, "tcp", l.Address); err != nil {
+			if ln, err = s.listen(ctx, l.Address); err != nil {
 				for _, o := range open {
 					_ = o.ln.Close()
 				}
@@ -161,6 +158,19 @@ func (s *Server) Listen(ctx context.Context) error {
 	}
 	s.listeners = open
 	return nil
+}
+
+// listen opens an endpoint with the backlog that is configured.
+func (s *Server) listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil || s.cfg.Backlog <= 0 {
+		return ln, err
+	}
+	if err := setBacklog(ln.(*net.TCPListener), s.cfg.Backlog); err != nil {
+		_ = ln.Close()
+		return nil, fmt.Errorf("a backlog of %d: %w", s.cfg.Backlog, err)
+	}
+	return ln, nil
 }
 
 // Addr is where a listener listens; nil when it is unknown or not open.

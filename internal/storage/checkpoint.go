@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 )
 
 // checkpoint raises the log's recovery point to its flushed end, once what
@@ -56,6 +57,14 @@ func (l *Log) checkpointFiles() error {
 
 // checkpoint checkpoints every log of the directory, and stores the files.
 func (d *logDir) checkpoint(ctx context.Context) error {
+	if err := d.checkpointLogs(ctx); err != nil {
+		return err
+	}
+	return errors.Join(d.writeLogStarts(), d.writeHighWatermarks())
+}
+
+// checkpointLogs checkpoints every log, and stores the recovery points.
+func (d *logDir) checkpointLogs(ctx context.Context) error {
 	if err := d.offline(); err != nil {
 		return err
 	}
@@ -68,7 +77,7 @@ func (d *logDir) checkpoint(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	errs = append([]error{d.writeRecoveryPoints(), d.writeLogStarts(), d.writeHighWatermarks()}, errs...)
+	errs = append([]error{d.writeRecoveryPoints()}, errs...)
 	return few(errs)
 }
 
@@ -99,6 +108,9 @@ func (l *Log) closeFiles() error {
 		}
 		if err := s.Sync(); err != nil {
 			return err
+		}
+		if l.cfg.Load().Preallocate {
+			s.Reserve(0)
 		}
 	}
 	if f := l.takeSpare(); f != nil {

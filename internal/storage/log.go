@@ -28,7 +28,7 @@ type Config struct {
 	Delete, Compact    bool          // cleanup.policy
 	LogAppendTime      bool          // message.timestamp.type
 	Durable            bool          // barnabas.durable.acks: FlushedEnd counts, every append asks for a sync
-	Preallocate        bool          // accepted and without effect: it hardly helps
+	Preallocate        bool          // preallocate
 	FlushMessages      int64         // flush.messages; 0 or below: never
 	FlushMs            time.Duration // flush.ms; 0 or below: never
 }

@@ -25,7 +25,10 @@ import (
 type ManagerConfig struct {
 	Dirs               []string
 	RecoveryThreads    int           // per directory; 2
-	CheckpointInterval time.Duration // 1 min
+	CheckpointInterval time.Duration // of recovery points; 1 min
+	StartsInterval     time.Duration // of log start offsets; 1 min
+	MarksInterval      time.Duration // of high watermarks; 5 s
+	FlushInterval      time.Duration // of looks for flush.ms; 1 s, and no more
 	RetentionInterval  time.Duration // 5 min
 	LowWaterBytes      int64         // writes refused below (safety 14); 0 never
 	Defaults           Config        // of logs that are opened before their topic's configuration is known
@@ -49,6 +52,10 @@ func (c *ManagerConfig) setDefaults() {
 		}
 	}
 	def(&c.CheckpointInterval, time.Minute)
+	def(&c.StartsInterval, time.Minute)
+	def(&c.MarksInterval, 5*time.Second)
+	def(&c.FlushInterval, tick)
+	c.FlushInterval = min(c.FlushInterval, tick)
 	def(&c.RetentionInterval, 5*time.Minute)
 	def(&c.StrayDelay, 7*24*time.Hour)
 	if c.RecoveryThreads <= 0 {

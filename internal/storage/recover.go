@@ -151,6 +151,7 @@ func (o *opening) list() error {
 		if err != nil {
 			return err
 		}
+		l.reserve(s)
 		o.segs, o.changed = []*segment.Segment{s}, true
 		return nil
 	}

@@ -33,6 +33,9 @@ func (l *Log) roll(now time.Time, base int64) error {
 		}
 		return err
 	}
+	if ready == nil {
+		l.reserve(next)
+	}
 	_ = old.Seal() // a time index that cannot be read again misses its last entry
 	l.snapshotLocked(base)
 	l.unsynced = append(l.unsynced, old)
@@ -41,6 +44,13 @@ func (l *Log) roll(now time.Time, base int64) error {
 	l.rolledMs, l.firstMs, l.jitter = now.UnixMilli(), -1, newJitter(l.cfg.Load())
 	l.rolled = true
 	return nil
+}
+
+// reserve asks for the room of a new segment, where preallocate says so.
+func (l *Log) reserve(s *segment.Segment) {
+	if cfg := l.cfg.Load(); cfg.Preallocate {
+		s.Reserve(int64(cfg.SegmentBytes))
+	}
 }
 
 // takeSpare takes the next segment's file, where there is one. l.mu is held.
@@ -101,6 +111,9 @@ func (l *Log) housekeep() {
 		return
 	}
 	f, err := l.m.fs.Create(path)
+	if cfg := l.cfg.Load(); err == nil && cfg.Preallocate {
+		f.Reserve(int64(cfg.SegmentBytes))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {

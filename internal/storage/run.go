@@ -324,6 +324,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	var slow sync.WaitGroup
 	slow.Go(func() { m.every(ctx, m.cfg.CheckpointInterval, m.checkpointAll) })
+	slow.Go(func() { m.every(ctx, m.cfg.StartsInterval, m.storing((*logDir).writeLogStarts)) })
+	slow.Go(func() { m.every(ctx, m.cfg.MarksInterval, m.storing((*logDir).writeHighWatermarks)) })
+	slow.Go(func() { m.every(ctx, m.cfg.FlushInterval, func(context.Context) { m.flushByTime(m.now()) }) })
 	slow.Go(func() { m.every(ctx, m.cfg.RetentionInterval, func(context.Context) { m.Retain(m.now()) }) })
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -373,7 +376,6 @@ func (m *Manager) tick() {
 			l.requestSync()
 		}
 	}
-	m.flushByTime(now)
 }
 
 // flushByTime asks for the syncs that flush.ms wants.
@@ -389,9 +391,20 @@ func (m *Manager) flushByTime(now time.Time) {
 	}
 }
 
+// storing writes one checkpoint of every directory.
+func (m *Manager) storing(write func(*logDir) error) func(context.Context) {
+	return func(context.Context) {
+		for _, d := range m.dirs {
+			if err := write(d); err != nil && d.offline() == nil {
+				m.logger.Warn("checkpoint is not complete", "dir", d.path, "err", err)
+			}
+		}
+	}
+}
+
 func (m *Manager) checkpointAll(ctx context.Context) {
 	for _, d := range m.dirs {
-		if err := d.checkpoint(ctx); err != nil && d.offline() == nil && ctx.Err() == nil {
+		if err := d.checkpointLogs(ctx); err != nil && d.offline() == nil && ctx.Err() == nil {
 			m.logger.Warn("checkpoint is not complete", "dir", d.path, "err", err)
 		}
 	}

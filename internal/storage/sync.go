@@ -195,8 +195,11 @@ func (l *Log) flush() error {
 	l.mu.Lock()
 	kept := l.unsynced[:0]
 	for _, s := range l.unsynced {
-		if s.Dirty() > 0 {
+		switch {
+		case s.Dirty() > 0:
 			kept = append(kept, s)
+		case l.cfg.Load().Preallocate && s != l.active():
+			s.Reserve(0) // under the lock: a truncation may make it the active one again
 		}
 	}
 	clear(l.unsynced[len(kept):])

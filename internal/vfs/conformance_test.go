@@ -114,6 +114,8 @@ func TestReadWrite(t *testing.T) {
 		}
 		f.StartWriteback(0, 10)
 		f.Forget(0, 10)
+		f.Reserve(1 << 16)
+		f.Reserve(0)
 		must(t, f.Close())
 	})
 }

@@ -37,6 +37,7 @@ func (f *memFile) Fd() (uintptr, bool) { return 0, false }
 
 func (f *memFile) StartWriteback(off, n int64) {}
 func (f *memFile) Forget(off, n int64)         {}
+func (f *memFile) Reserve(int64)               {}
 
 func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	defer f.m.mu.Unlock()

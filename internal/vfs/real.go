@@ -94,6 +94,12 @@ func (r *realFile) Sync() error               { return mapError(datasync(r.f)) }
 func (r *realFile) StartWriteback(off, n int64) { startWriteback(r.f, off, n) }
 func (r *realFile) Forget(off, n int64)         { forget(r.f, off, n) }
 
+func (r *realFile) Reserve(n int64) {
+	if size, err := r.Size(); err == nil {
+		reserve(r.f, size, n)
+	}
+}
+
 func (r *realFile) Size() (int64, error) {
 	fi, err := r.f.Stat()
 	if err != nil {

@@ -15,6 +15,7 @@ func syncAll(string) error { return errors.ErrUnsupported }
 
 func startWriteback(*os.File, int64, int64) {}
 func forget(*os.File, int64, int64)         {}
+func reserve(*os.File, int64, int64)        {}
 
 func usage(name string) (Usage, error) {
 	var sfs syscall.Statfs_t

@@ -30,6 +30,17 @@ func forget(f *os.File, off, n int64) {
 	_ = control(f, "fadvise", func(fd int) error { return unix.Fadvise(fd, off, n, unix.FADV_DONTNEED) })
 }
 
+// reserve allocates blocks behind the end of the file; to cut it to the size
+// that it has frees them.
+func reserve(f *os.File, size, n int64) {
+	_ = control(f, "fallocate", func(fd int) error {
+		if n <= size {
+			return unix.Ftruncate(fd, size)
+		}
+		return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, n)
+	})
+}
+
 // control runs a call on the descriptor, again when a signal interrupted it,
 // with the file kept open meanwhile.
 func control(f *os.File, call string, do func(fd int) error) error {

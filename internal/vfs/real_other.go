@@ -22,6 +22,7 @@ func syncAll(string) error      { return errors.ErrUnsupported }
 
 func startWriteback(*os.File, int64, int64) {}
 func forget(*os.File, int64, int64)         {}
+func reserve(*os.File, int64, int64)        {}
 
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

@@ -29,6 +29,7 @@ func syncAll(string) error { return errors.ErrUnsupported }
 
 func startWriteback(*os.File, int64, int64) {}
 func forget(*os.File, int64, int64)         {}
+func reserve(*os.File, int64, int64)        {}
 
 func lockFile(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)

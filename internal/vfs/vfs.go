@@ -79,6 +79,11 @@ type File interface {
 	StartWriteback(off, n int64)
 	// Forget tells the system that the cached range will not be read again; a hint.
 	Forget(off, n int64)
+	// Reserve asks the system for room for n bytes, counted from the start of the
+	// file, whose size stays; an n that is not above the size gives back what
+	// was reserved behind it. A hint, and a no-op where there is no such call. No
+	// other goroutine writes meanwhile.
+	Reserve(n int64)
 	// Fd is the descriptor for sendfile; ok is false for a file that has none.
 	Fd() (fd uintptr, ok bool)
 }

@@ -25,6 +25,7 @@ const (
 	OpClose     Kind = "close"
 	OpWriteback Kind = "writeback"
 	OpForget    Kind = "forget"
+	OpReserve   Kind = "reserve"
 	OpRename    Kind = "rename"
 	OpRemove    Kind = "remove"
 	OpRemoveAll Kind = "remove-all"
@@ -53,7 +54,7 @@ type Op struct {
 	Kind    Kind
 	Name    string
 	NewName string // OpRename
-	Off     int64  // OpRead, OpWrite, OpWriteback, OpForget; the size of OpTruncate
+	Off     int64  // OpRead, OpWrite, OpWriteback, OpForget; the size of OpTruncate and OpReserve
 	N       int    // bytes
 }
 
@@ -63,7 +64,7 @@ func (op Op) String() string {
 		return fmt.Sprintf("%s %s -> %s", op.Kind, op.Name, op.NewName)
 	case OpRead, OpWrite, OpWriteback, OpForget:
 		return fmt.Sprintf("%s %s off=%d n=%d", op.Kind, op.Name, op.Off, op.N)
-	case OpTruncate:
+	case OpTruncate, OpReserve:
 		return fmt.Sprintf("%s %s size=%d", op.Kind, op.Name, op.Off)
 	}
 	return fmt.Sprintf("%s %s", op.Kind, op.Name)
@@ -111,7 +112,7 @@ func (w *wrapFS) do(op Op, f func() error) error {
 	}
 	if err == nil {
 		err = f()
-	} else if op.Kind == OpClose || op.Kind == OpUnlock || op.Kind == OpWriteback || op.Kind == OpForget {
+	} else if op.Kind == OpClose || op.Kind == OpUnlock || op.Kind == OpWriteback || op.Kind == OpForget || op.Kind == OpReserve {
 		_ = f()
 	}
 	if w.h.After != nil {
@@ -276,6 +277,13 @@ func (f *wrapFile) StartWriteback(off, n int64) {
 func (f *wrapFile) Forget(off, n int64) {
 	_ = f.w.do(Op{Kind: OpForget, Name: f.f.Name(), Off: off, N: int(n)}, func() error {
 		f.f.Forget(off, n)
+		return nil
+	})
+}
+
+func (f *wrapFile) Reserve(n int64) {
+	_ = f.w.do(Op{Kind: OpReserve, Name: f.f.Name(), Off: n}, func() error {
+		f.f.Reserve(n)
 		return nil
 	})
 }

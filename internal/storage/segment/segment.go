@@ -364,6 +364,17 @@ func (s *Segment) FlushIndexes(create bool) (created bool, err error) {
 	return created, nil
 }
 
+// Reserve asks for room for a data file of n bytes; 0 gives back what was
+// reserved and is not used. Nothing is appended meanwhile.
+func (s *Segment) Reserve(n int64) {
+	h, err := s.data.acquire()
+	if err != nil {
+		return
+	}
+	defer s.keepOpen(h)
+	h.f.Reserve(n)
+}
+
 // TrimDead cuts the bytes behind the published end from the file: only before
 // the file is opened to readers, or when the process stops.
 func (s *Segment) TrimDead() error {
