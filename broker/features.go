@@ -24,10 +24,10 @@ func (w *wishes) updateFeatures(ctx context.Context, updates []plan.FeatureUpdat
 			return err
 		}
 		if res.Succeeded {
-			for _, u := range updates {
-				w.log.Info("feature changed", "feature", u.Name, "level", u.Level)
-			}
-			return w.keeper.Await(ctx, res.Rev)
+			err := w.keeper.Await(ctx, res.Rev)
+			levels, _ := w.keeper.Image().Features()
+			w.log.Info("features changed", "levels", levels)
+			return err
 		}
 		select { // changed meanwhile: planned again from what it is now
 		case <-changed:

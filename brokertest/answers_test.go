@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -188,5 +189,61 @@ func TestFetchNamesTheLeaderFromV16(t *testing.T) {
 		if got.ErrorCode != kerr.NotLeaderForPartition.Code || got.CurrentLeader.LeaderID != want {
 			t.Errorf("v%d: error %d leader %d, want NOT_LEADER_OR_FOLLOWER and %d", version, got.ErrorCode, got.CurrentLeader.LeaderID, want)
 		}
+	}
+}
+
+// A special timestamp that the version does not know is told before anything
+// is looked up, and a topic that is named twice is answered in one row.
+func TestListOffsetsOfNothing(t *testing.T) {
+	b := brokertest.Start(t)
+	list := kmsg.NewPtrListOffsetsRequest()
+	list.Version = 7
+	want := map[int32]*kerr.Error{
+		0: kerr.UnknownTopicOrPartition, 1: kerr.UnsupportedVersion, 2: kerr.UnsupportedVersion, 3: kerr.UnknownTopicOrPartition,
+	}
+	for p, ts := range []int64{-3, -4, -9, 5} {
+		lt, lp := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+		lt.Topic, lp.Partition, lp.Timestamp = "nowhere", int32(p), ts
+		lt.Partitions = append(lt.Partitions, lp)
+		list.Topics = append(list.Topics, lt)
+	}
+	resp := answerTo[*kmsg.ListOffsetsResponse](t, b, list)
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != len(want) {
+		t.Fatalf("%d topics answered, want one with %d partitions", len(resp.Topics), len(want))
+	}
+	for _, p := range resp.Topics[0].Partitions {
+		wantCode(t, "partition of nowhere", p.ErrorCode, want[p.Partition])
+	}
+}
+
+// OffsetDelete answers a topic in one row however often it is named, and one
+// without partitions too.
+func TestOffsetDeleteRows(t *testing.T) {
+	_, p := withGroups(t)
+	p.create("known", 1)
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Version, commit.Group, commit.Generation = 8, "g", -1
+	ct, cp := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
+	ct.Topic = "known"
+	ct.Partitions = append(ct.Partitions, cp)
+	commit.Topics = append(commit.Topics, ct)
+	ask[*kmsg.OffsetCommitResponse](p, commit)
+	drop := kmsg.NewPtrOffsetDeleteRequest()
+	drop.Group = "g"
+	for _, topic := range []string{"unknown", "known", "empty", "unknown"} {
+		dt, dp := kmsg.NewOffsetDeleteRequestTopic(), kmsg.NewOffsetDeleteRequestTopicPartition()
+		dt.Topic = topic
+		if topic != "empty" {
+			dt.Partitions = append(dt.Partitions, dp)
+		}
+		drop.Topics = append(drop.Topics, dt)
+	}
+	got := map[string]int{}
+	resp := ask[*kmsg.OffsetDeleteResponse](p, drop)
+	for _, dt := range resp.Topics {
+		got[dt.Topic] = len(dt.Partitions)
+	}
+	if want := (map[string]int{"unknown": 2, "known": 1, "empty": 0}); resp.ErrorCode != 0 || len(resp.Topics) != 3 || !maps.Equal(got, want) {
+		t.Errorf("error %d, rows %v, want %v", resp.ErrorCode, got, want)
 	}
 }

@@ -16,23 +16,88 @@ import (
 )
 
 // TestAnswersOfKafka starts Apache Kafka 4.4.0 and asks it and the broker the
-// same raw requests: no answer differs without a reason.
+// same raw requests, random ones and those of scripts: no answer differs
+// without a reason.
 func TestAnswersOfKafka(t *testing.T) {
 	// No waiting for more members or between assignments, so that a script's
-	// answers do not depend on time; groups small enough to be filled.
-	groups := []string{
+	// answers do not depend on time; groups and pushes small enough to be filled.
+	both := []string{
 		"group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0", "group.max.size=4", "group.consumer.max.size=4",
+		"telemetry.max.bytes=1000",
 	}
-	kafka := startKafka(t, append(groups, "group.consumer.assignor.offload.enable=false")...).addr
-	addr := target(t, groups...)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	settings := append([]string{
+		"group.consumer.assignor.offload.enable=false",
+		// It serves telemetry when somebody takes it, and deletes and cleans
+		// nothing in its own time.
+		"metric.reporters=TelemetryPlugin", "log.initial.task.delay.ms=2000000000", "log.cleaner.enable=false", twoDirs(t),
+	}, both...)
+	kafka := startKafka(t, settings...).addr
+	addr := target(t, append(both, "log.retention.check.interval.ms=2000000000", twoDirs(t))...)
+	t.Run("Random", func(t *testing.T) { randomAnswers(t, kafka, addr) })
+	t.Run("Scripts", func(t *testing.T) { scriptedAnswers(t, kafka, addr) })
+}
+
+// twoDirs is the setting of two log directories of a broker.
+func twoDirs(t *testing.T) string {
+	dir := t.TempDir()
+	return "log.dirs=" + filepath.Join(dir, "one") + "," + filepath.Join(dir, "two")
+}
+
+// randomAnswers compares the answers to random administrative requests, valid
+// and invalid, and to damaged ones. What may differ is in the list that
+// docs/admin-differences.md shows.
+func randomAnswers(t *testing.T, kafka, addr string) {
+	needProcess(t) // what is in a broker of someone else is not ours to delete
+	seeds, requests := []string{"1"}, "1500"
+	if full() {
+		seeds, requests = []string{"1", "2", "3", "4"}, "10000"
+	}
+	if seed := os.Getenv("INTEROP_SEED"); seed != "" {
+		seeds = []string{seed}
+	}
+	for _, seed := range seeds {
+		out, err := compare(t, 40*time.Minute, "-a", kafka, "-b", addr, "-all", "-random", requests, "-seed", seed)
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+			continue
+		}
+		t.Logf("no answer differs without a reason:\n%s", out)
+	}
+}
+
+// TestDifferencesAreWrittenDown: the document of accepted differences is the
+// list that the test of random requests uses.
+func TestDifferencesAreWrittenDown(t *testing.T) {
+	want, err := compare(t, time.Minute, "-differences")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, want)
+	}
+	const page = "../docs/admin-differences.md"
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is not what the code says; write it with\n\tgo run -tags interop ./interop/compare -differences > docs/admin-differences.md", page)
+	}
+}
+
+// compare runs the command of that name.
+func compare(t *testing.T, within time.Duration, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "run", "-tags", "interop", "./compare", "-a", kafka, "-b", addr).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", append([]string{"run", "-tags", "interop", "./compare"}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// scriptedAnswers compares the transcripts of the cases.
+func scriptedAnswers(t *testing.T, kafka, addr string) {
+	out, err := compare(t, 10*time.Minute, "-a", kafka, "-b", addr)
 	if err != nil {
 		t.Errorf("compare: %v\n%s", err, out)
 	}
 	counts := map[string]int{}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		if word, _, ok := strings.Cut(line, " "); ok && line[0] != ' ' {
 			counts[word]++
 		}
@@ -68,6 +133,7 @@ func (k *kafkaBroker) stop() {
 func startKafka(t *testing.T, settings ...string) *kafkaBroker {
 	t.Helper()
 	libs := kafkaLibs(t)
+	path := filepath.Join(libs, "*") + string(os.PathListSeparator) + javaClasses(t, libs)
 	dir := workDir(t)
 	k := &kafkaBroker{addr: freeAddr(t), logs: filepath.Join(dir, "kafka"), done: make(chan error, 1)}
 	conf := filepath.Join(dir, "server.properties")
@@ -90,7 +156,7 @@ share.coordinator.state.topic.min.isr=1
 		t.Fatal(err)
 	}
 	javaRun(t, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", conf)
-	k.cmd = exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", filepath.Join(libs, "*"), "kafka.Kafka", conf)
+	k.cmd = exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, "kafka.Kafka", conf)
 	log := newTail()
 	k.cmd.Stdout, k.cmd.Stderr = log, log
 	k.cmd.Dir = dir // it writes logs where it stands

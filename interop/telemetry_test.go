@@ -150,3 +150,31 @@ func awaitMetric(t *testing.T, ctx context.Context, url, want string) {
 		}
 	}
 }
+
+// Apache Kafka's own tools show and change features.
+func TestFeatureTools(t *testing.T) {
+	needProcess(t)
+	need(t, "java")
+	b := startBroker(t, workDir(t))
+	const features, cluster = "org.apache.kafka.tools.FeatureCommand", "org.apache.kafka.tools.ClusterTool"
+	shows := func(want string, class string, args ...string) {
+		t.Helper()
+		out, _ := javaTry(t, class, append([]string{"--bootstrap-server", b.Addr}, args...)...)
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%v: %s", args, lastBytes(out))
+		}
+	}
+	shows(`group\.version was downgraded to 0`, features, "downgrade", "--feature", "group.version=0")
+	shows(`Feature: group\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 0`, features, "describe")
+	shows(`group\.version was upgraded to 1`, features, "upgrade", "--feature", "group.version=1")
+	shows(`group\.version was disabled`, features, "disable", "--feature", "group.version")
+	shows(`Local controller 1 does not support this feature`, features, "upgrade", "--feature", "share.version=1")
+	shows(`metadata\.version\s.*FinalizedVersionLevel: 4\.4-IV2`, features, "describe")
+	out, err := javaTry(t, cluster, "unregister", "--bootstrap-server", b.Addr, "--id", "9")
+	if err != nil && !strings.Contains(out, "BrokerIdNotRegisteredException") {
+		t.Errorf("unregister: %v\n%s", err, lastBytes(out))
+	}
+	if out := javaRun(t, cluster, "list-endpoints", "--bootstrap-server", b.Addr); !strings.Contains(out, "unfenced") {
+		t.Errorf("list-endpoints: %s", lastBytes(out))
+	}
+}

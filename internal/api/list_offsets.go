@@ -25,7 +25,7 @@ import (
 
 // sinceVersion is the first version that knows a special timestamp.
 var sinceVersion = map[int64]int16{
-	replica.MaxTimestamp: 7, replica.EarliestLocal: 8, replica.LatestTiered: 9, replica.EarliestPendingCopy: 11,
+	replica.Latest: 1, replica.Earliest: 1, replica.MaxTimestamp: 7, replica.EarliestLocal: 8, replica.LatestTiered: 9, replica.EarliestPendingCopy: 11,
 }
 
 func (a *API) listOffsets(_ context.Context, r *server.Request, req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffsetsResponse) error {
@@ -35,10 +35,15 @@ func (a *API) listOffsets(_ context.Context, r *server.Request, req *kmsg.ListOf
 			times[kafka.TopicPartition{Topic: req.Topics[i].Topic, Partition: req.Topics[i].Partitions[j].Partition}]++
 		}
 	}
+	rows := make(map[string]int) // a topic is answered once, however often it is named
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		out := kmsg.NewListOffsetsResponseTopic()
-		out.Topic = t.Topic
+		if _, ok := rows[t.Topic]; !ok && len(t.Partitions) > 0 {
+			rows[t.Topic] = len(resp.Topics)
+			out := kmsg.NewListOffsetsResponseTopic()
+			out.Topic = t.Topic
+			resp.Topics = append(resp.Topics, out)
+		}
 		for j := range t.Partitions {
 			in := &t.Partitions[j]
 			tp := kafka.TopicPartition{Topic: t.Topic, Partition: in.Partition}
@@ -59,10 +64,8 @@ func (a *API) listOffsets(_ context.Context, r *server.Request, req *kmsg.ListOf
 			} else {
 				p.ErrorCode = a.listCode(req.Version, err)
 			}
+			out := &resp.Topics[rows[t.Topic]]
 			out.Partitions = append(out.Partitions, p)
-		}
-		if len(out.Partitions) > 0 {
-			resp.Topics = append(resp.Topics, out)
 		}
 	}
 	return nil
@@ -76,18 +79,17 @@ func (a *API) listCode(version int16, err error) int16 {
 }
 
 func (a *API) listOffset(r *server.Request, req *kmsg.ListOffsetsRequest, topic string, in *kmsg.ListOffsetsRequestTopicPartition) (replica.ListResult, error) {
-	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+	switch since, known := sinceVersion[in.Timestamp]; {
+	case !a.allow(r, acl.Describe, acl.Topic, topic):
+		return replica.ListResult{}, kerr.TopicAuthorizationFailed
+	case req.IsolationLevel < 0 || req.IsolationLevel > 1:
 		return replica.ListResult{}, kerr.InvalidRequest
+	case in.Timestamp < 0 && (!known || req.Version < since):
+		return replica.ListResult{}, kerr.UnsupportedVersion // before anything is looked up
 	}
 	t, err := a.resolve(a.Image(), false, topic, kafka.TopicID{})
-	if !a.allow(r, acl.Describe, acl.Topic, topic) {
-		err = kerr.TopicAuthorizationFailed
-	}
 	if err != nil {
 		return replica.ListResult{}, err
-	}
-	if req.Version < sinceVersion[in.Timestamp] {
-		return replica.ListResult{}, kerr.UnsupportedVersion
 	}
 	p, err := a.hosted(t, in.Partition)
 	if err != nil {

@@ -20,11 +20,18 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 		return nil
 	}
 	cmd := &group.DeleteOffsets{Group: req.Group}
-	var rows [][2]int // where each of the command's partitions is answered
+	var rows [][2]int              // where each of the command's partitions is answered
+	topics := make(map[string]int) // a topic is answered once, however often it is named
 	img := a.Image()
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		out := kmsg.NewOffsetDeleteResponseTopic()
+		at, ok := topics[t.Topic]
+		if !ok {
+			at = len(resp.Topics)
+			topics[t.Topic] = at
+			resp.Topics = append(resp.Topics, kmsg.NewOffsetDeleteResponseTopic())
+		}
+		out := &resp.Topics[at]
 		out.Topic = t.Topic
 		found, err := a.resolve(img, false, t.Topic, kafka.TopicID{})
 		if !a.allow(r, acl.Read, acl.Topic, t.Topic) {
@@ -40,12 +47,9 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			default:
 				cmd.Partitions = append(cmd.Partitions, kafka.TopicPartition{Topic: t.Topic, Partition: in.Partition})
-				rows = append(rows, [2]int{len(resp.Topics), len(out.Partitions)})
+				rows = append(rows, [2]int{at, len(out.Partitions)})
 			}
 			out.Partitions = append(out.Partitions, p)
-		}
-		if len(out.Partitions) > 0 {
-			resp.Topics = append(resp.Topics, out)
 		}
 	}
 	err := error(kerr.InvalidGroupID)

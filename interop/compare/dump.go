@@ -75,7 +75,7 @@ func (s *session) ordered(v reflect.Value) []reflect.Value {
 // sortKey orders topics, nameless ones last, partitions, groups and members.
 func (s *session) sortKey(v reflect.Value) string {
 	key := ""
-	for _, name := range []string{"Topic", "TopicID", "Partition", "Group", "MemberID", "InstanceID"} {
+	for _, name := range append([]string{"Topic", "TopicID", "Partition", "Group", "MemberID", "InstanceID"}, s.further...) {
 		switch f := v.FieldByName(name); {
 		case !f.IsValid():
 		case name == "TopicID":
@@ -345,6 +345,9 @@ func (s *session) idName(id [16]byte) string {
 	}
 	if n, ok := s.ids[id]; ok {
 		return "id(" + n + ")"
+	}
+	if s.step != "" && !slices.Contains(fixedIDs, id) {
+		return "id(?)" // made of a real one by damage
 	}
 	return hex.EncodeToString(id[:])
 }

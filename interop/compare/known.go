@@ -26,7 +26,6 @@ const (
 // deviations are all that are intended. What is not in here is a defect.
 var deviations = []deviation{
 	{"ApiVersions", `^  - ApiKey=\d+ Min`, "a", later},
-	{"ApiVersions", `^  - ApiKey=7[12] Min`, "b", "metrics of clients are always taken; Apache Kafka wants a plug-in for it"},
 	{"ApiVersions", `^# bytes behind the correlation id `, "", later},
 	{"ApiVersions", `^< ErrorCode=0 ThrottleMillis=0 FinalizedFeaturesEpoch=\d+ `, "", "the epoch of the features is a revision of the metadata"},
 	{"ApiVersions", `^  - Name="(group|transaction|streams|share|eligible.leader.replicas|kraft).version" `, "", later},

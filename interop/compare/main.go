@@ -6,10 +6,12 @@
 //
 //	go run -tags interop ./interop/compare -a HOST:PORT -b HOST:PORT [-run REGEXP] [-v]
 //	go run -tags interop ./interop/compare -a HOST:PORT -record DIR
+//	go run -tags interop ./interop/compare -a HOST:PORT -b HOST:PORT -random 10000 [-seed N] [-from N] [-to N] [-shrink]
+//	go run -tags interop ./interop/compare -differences
 //
 // Both brokers must allow topics to be created, and are left with the topics
-// and groups of the cases. Those of groups want the settings that
-// TestAnswersOfKafka gives. Exit code 1 means a difference that is not
+// and groups of the cases. Those of groups and of telemetry want the
+// settings that TestAnswersOfKafka gives. Exit code 1 means a difference that is not
 // explained.
 package main
 
@@ -36,7 +38,11 @@ func main() {
 	record := flag.String("record", "", "write the first broker's transcripts into this directory and compare nothing")
 	verbose := flag.Bool("v", false, "print whole transcripts of cases that differ")
 	messages := flag.Bool("messages", false, "compare the wording of error messages too")
+	random := randomFlags()
 	flag.Parse()
+	if random.wanted() {
+		os.Exit(random.run(*a, *b, *verbose))
+	}
 	filter, err := regexp.Compile(*run)
 	if err != nil || (*b == "") == (*record == "") {
 		fmt.Fprintln(os.Stderr, "compare: give -b HOST:PORT or -record DIR, and a valid -run")

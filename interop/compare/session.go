@@ -20,9 +20,11 @@ import (
 // session runs one case against one broker and keeps the transcript.
 type session struct {
 	addr     string
-	suffix   string // makes topic names new on a broker that was asked before
-	messages bool   // keep the wording of error messages
-	sorted   bool   // sort lists while dumping
+	suffix   string   // makes topic names new on a broker that was asked before
+	messages bool     // keep the wording of error messages
+	sorted   bool     // sort lists while dumping
+	further  []string // fields to sort by besides
+	step     string   // tells ids that topics of one name had one after the other
 	out      bytes.Buffer
 
 	recompressed bool // the broker compressed: what sizes come out is its own affair
@@ -57,7 +59,7 @@ func (s *session) plain(x string) string {
 	for id, name := range s.members {
 		x = strings.ReplaceAll(x, id, name)
 	}
-	x = strings.ReplaceAll(x, s.suffix, "")
+	x = strings.ToValidUTF8(strings.ReplaceAll(x, s.suffix, ""), "\ufffd")
 	return strings.ReplaceAll(x, s.addr, "<addr>")
 }
 
@@ -189,6 +191,10 @@ func (s *session) learnID(id [16]byte, topic string) {
 		return
 	}
 	name := s.plain(topic)
+	if s.step != "" {
+		s.ids[id] = name + "@" + s.step
+		return
+	}
 	s.counts["id "+name]++
 	if n := s.counts["id "+name]; n > 1 {
 		name = fmt.Sprintf("%s#%d", name, n)
