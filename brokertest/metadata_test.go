@@ -50,6 +50,11 @@ func TestMETA01Listeners(t *testing.T) {
 				}
 			}
 		}
+		for _, told := range ask[*kmsg.DescribeClusterResponse](p, kmsg.NewPtrDescribeClusterRequest()).Brokers {
+			if got := net.JoinHostPort(told.Host, strconv.Itoa(int(told.Port))); got != addr {
+				t.Errorf("DescribeCluster on %s at %s: told %s", listener, addr, got)
+			}
+		}
 	}
 	if b.Broker().Addr("PLAINTEXT") == b.Broker().Addr("OUTSIDE") {
 		t.Error("two listeners share an address")
@@ -116,6 +121,16 @@ func TestMETA02NothingElseCreates(t *testing.T) {
 	list.Topics = append(list.Topics, topic)
 	out := ask[*kmsg.ListOffsetsResponse](p, list).Topics[0].Partitions[0]
 	wantCode(t, "list offsets", out.ErrorCode, kerr.UnknownTopicOrPartition)
+	p.deleteRecords(upTo(2, "ghost", -1))
+	p.producers("ghost", 0)
+	p.page(10, nil, "ghost")
+	p.epochEnd(4, "ghost", -1, -1, 0)
+	configs := kmsg.NewPtrDescribeConfigsRequest()
+	configs.Version = 4
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, "ghost"
+	configs.Resources = append(configs.Resources, resource)
+	wantCode(t, "describe configs", ask[*kmsg.DescribeConfigsResponse](p, configs).Resources[0].ErrorCode, kerr.UnknownTopicOrPartition)
 	if all := p.metadata(12, false, nil).Topics; len(all) != 0 {
 		t.Errorf("%d topics came to be", len(all))
 	}

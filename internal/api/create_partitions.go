@@ -14,6 +14,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
@@ -31,6 +32,7 @@ func (a *API) createPartitions(ctx context.Context, r *server.Request, req *kmsg
 	for i := range req.Topics {
 		times[req.Topics[i].Topic]++
 	}
+	tooMany := a.additional(req, times) > plan.MaxPartitions
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		n := times[in.Topic]
@@ -40,8 +42,13 @@ func (a *API) createPartitions(ctx context.Context, r *server.Request, req *kmsg
 		times[in.Topic] = 0
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = in.Topic
-		err := refusal(kerr.InvalidRequest, "Duplicate topic name.")
-		if n == 1 {
+		var err error
+		switch {
+		case tooMany:
+			err = refusal(kerr.PolicyViolation, "Excessively large number of additional partitions per request.")
+		case n > 1:
+			err = refusal(kerr.InvalidRequest, "Duplicate topic name.")
+		default:
 			err = a.addPartitions(ctx, r, in, req.ValidateOnly)
 		}
 		if err != nil {
@@ -50,6 +57,19 @@ func (a *API) createPartitions(ctx context.Context, r *server.Request, req *kmsg
 		resp.Topics = append(resp.Topics, out)
 	}
 	return nil
+}
+
+// additional is how many partitions a request would add, without the topics
+// that it names several times.
+func (a *API) additional(req *kmsg.CreatePartitionsRequest, times map[string]int) int {
+	n := 0
+	for i := range req.Topics {
+		in := &req.Topics[i]
+		if t, there := a.Image().Topic(in.Topic); there && times[in.Topic] == 1 {
+			n += max(0, int(in.Count)-len(t.Partitions))
+		}
+	}
+	return n
 }
 
 func (a *API) addPartitions(ctx context.Context, r *server.Request, in *kmsg.CreatePartitionsRequestTopic, validate bool) error {

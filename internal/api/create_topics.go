@@ -43,7 +43,7 @@ type Assigned struct {
 
 // CreatedTopic is what became of it.
 type CreatedTopic struct {
-	ID                kafka.TopicID // zero when only validated
+	ID                kafka.TopicID // of one that is only validated: drawn for the answer, as Apache Kafka does
 	Partitions        int32
 	ReplicationFactor int16
 }
@@ -52,11 +52,10 @@ func (a *API) createTopics(ctx context.Context, r *server.Request, req *kmsg.Cre
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(req.TimeoutMillis)*time.Millisecond)
 	defer cancel()
 	times := make(map[string]int)
-	partitions := 0
 	for i := range req.Topics {
 		times[req.Topics[i].Topic]++
-		partitions += max(0, int(req.Topics[i].NumPartitions)) + len(req.Topics[i].ReplicaAssignment)
 	}
+	tooMany := a.wanted(req, times) > plan.MaxPartitions
 	told := make(map[string]bool)
 	for i := range req.Topics {
 		in := &req.Topics[i]
@@ -68,7 +67,7 @@ func (a *API) createTopics(ctx context.Context, r *server.Request, req *kmsg.Cre
 		out.Topic, out.NumPartitions, out.ReplicationFactor = in.Topic, -1, -1
 		var err error
 		switch {
-		case partitions > plan.MaxPartitions:
+		case tooMany:
 			err = refusal(kerr.PolicyViolation, "Excessively large number of partitions per request.")
 		case times[in.Topic] > 1:
 			err = refusal(kerr.InvalidRequest, "Duplicate topic name.")
@@ -82,6 +81,24 @@ func (a *API) createTopics(ctx context.Context, r *server.Request, req *kmsg.Cre
 		resp.Topics = append(resp.Topics, out)
 	}
 	return nil
+}
+
+// wanted is how many partitions a request asks for, without the names that it
+// gives several times.
+func (a *API) wanted(req *kmsg.CreateTopicsRequest, times map[string]int) int {
+	n := 0
+	for i := range req.Topics {
+		switch t := &req.Topics[i]; {
+		case times[t.Topic] > 1:
+		case len(t.ReplicaAssignment) > 0:
+			n += len(t.ReplicaAssignment)
+		case t.NumPartitions == -1:
+			n += int(a.Limits.NumPartitions)
+		default:
+			n += max(0, int(t.NumPartitions))
+		}
+	}
+	return n
 }
 
 func (a *API) createTopic(ctx context.Context, r *server.Request, req *kmsg.CreateTopicsRequest, in *kmsg.CreateTopicsRequestTopic, out *kmsg.CreateTopicsResponseTopic) error {
@@ -173,5 +190,8 @@ func message(err error) *string {
 		return nil
 	}
 	text := err.Error()
+	if bare, ok := err.(*kerr.Error); ok {
+		text = bare.Description // without its name, which the code tells
+	}
 	return &text
 }

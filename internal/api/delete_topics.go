@@ -2,6 +2,7 @@ package api
 
 // DeleteTopics, key 20, versions 1-6.
 //
+//	v3   TOPIC_DELETION_DISABLED; below, it is INVALID_REQUEST
 //	v5   errors come with a sentence
 //	v6   topics by id
 
@@ -61,12 +62,14 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		}
 		told[key] = true
 		var err error
-		if times[id] > 1 || in.Topic != nil && names[*in.Topic] > 1 {
+		if !a.Limits.DeleteTopics {
+			err = deletionDisabled(req.Version)
+		} else if times[id] > 1 || in.Topic != nil && names[*in.Topic] > 1 {
 			if times[id] > 1 && (in.Topic == nil || names[*in.Topic] == 1) {
 				out.TopicID = id
 				out.Topic = otherName(asked, a.Image(), id)
 			}
-			err = refusal(kerr.InvalidRequest, "The topic is named more than once.")
+			err = refusal(kerr.InvalidRequest, twice(in, names, out.Topic))
 		} else {
 			err = a.deleteTopic(ctx, r, in, &out)
 		}
@@ -78,10 +81,27 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 	return nil
 }
 
-func (a *API) deleteTopic(ctx context.Context, r *server.Request, in *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
-	if !a.Limits.DeleteTopics {
-		return refusal(kerr.TopicDeletionDisabled, "delete.topic.enable is false")
+func deletionDisabled(version int16) error {
+	if version < 3 { // which does not know the error
+		return kerr.InvalidRequest
 	}
+	return refusal(kerr.TopicDeletionDisabled, "delete.topic.enable is false")
+}
+
+// twice says how a topic is named more than once; otherwise is its name, when a
+// request names it by that and by its id.
+func twice(in *kmsg.DeleteTopicsRequestTopic, names map[string]int, otherwise *string) string {
+	switch {
+	case in.Topic != nil && names[*in.Topic] > 1:
+		return "Duplicate topic name."
+	case in.Topic == nil && otherwise == nil:
+		return "Duplicate topic id."
+	default:
+		return "The provided topic name maps to an ID that was already supplied."
+	}
+}
+
+func (a *API) deleteTopic(ctx context.Context, r *server.Request, in *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
 	byID := in.TopicID != [16]byte{}
 	switch {
 	case byID && in.Topic != nil:

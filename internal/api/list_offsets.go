@@ -8,6 +8,7 @@ package api
 //	v7   -3: the record with the largest timestamp (KIP-734)
 //	v8   -4: the earliest local offset (KIP-405)
 //	v9   -5: the latest tiered offset (KIP-1005)
+//	v10  a time-out, which is for look-ups in tiers: there are none (KIP-1075)
 //	v11  -6: the earliest offset that waits to be tiered (KIP-1023)
 
 import (

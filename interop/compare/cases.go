@@ -7,8 +7,8 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		protoCases(), produceCases(), fetchCases(), sessionCases(), metadataCases(),
-		topicCases(), deleteRecordsCases(), describeCases(), configCases(), featureCases(), telemetryCases(), offsetCases(),
-		producerIDCases(), coordinatorCases(), groupCases(),
+		topicCases(), deleteRecordsCases(), describeCases(), partitionCases(), configCases(), featureCases(), telemetryCases(),
+		offsetCases(), producerIDCases(), coordinatorCases(), groupCases(),
 	} {
 		all = append(all, group...)
 	}

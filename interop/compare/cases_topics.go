@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ func (s *session) askCreate(label string, req *kmsg.CreateTopicsRequest) {
 	}
 	s.learn(resp)
 	r := resp.(*kmsg.CreateTopicsResponse)
+	slices.SortFunc(r.Topics, func(a, b kmsg.CreateTopicsResponseTopic) int { return strings.Compare(a.Topic, b.Topic) })
 	for i := range r.Topics {
 		n := len(r.Topics[i].Configs)
 		if n > 0 {
