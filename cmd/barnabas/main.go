@@ -4,18 +4,15 @@ package main
 import (
 	"context"
 	"os"
+	"runtime/debug"
 
 	"github.com/barnabas-mq/barnabas/broker"
 	"github.com/barnabas-mq/barnabas/internal/cli"
 )
 
-// Set by the linker: see the Makefile.
-var (
-	version = "dev"
-	commit  = "unknown"
-)
-
 func main() {
+	info, _ := debug.ReadBuildInfo()
+	version, commit = built(version, commit, info)
 	os.Exit(cli.App{
 		Version: version,
 		Commit:  commit,

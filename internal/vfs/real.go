@@ -25,7 +25,7 @@ func (realFS) Create(name string) (File, error) {
 }
 
 func open(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, fileMode)
+	f, err := openFile(name, flag)
 	if err != nil {
 		return nil, mapError(err)
 	}

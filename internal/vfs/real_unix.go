@@ -15,6 +15,8 @@ var (
 	tooManyErrors = []error{syscall.EMFILE, syscall.ENFILE}
 )
 
+func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, fileMode) }
+
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

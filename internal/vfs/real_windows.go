@@ -16,6 +16,31 @@ var (
 	tooManyErrors = []error{windows.ERROR_TOO_MANY_OPEN_FILES}
 )
 
+// openFile lets others rename and remove the file while it is open, as
+// retention and truncation do and every other system allows; os.OpenFile keeps
+// that from them. flag is one of the three that Real opens with.
+func openFile(name string, flag int) (*os.File, error) {
+	p, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	var access, how uint32 = windows.GENERIC_READ, windows.OPEN_EXISTING
+	if flag&os.O_RDWR != 0 {
+		access |= windows.GENERIC_WRITE
+	}
+	if flag&os.O_CREATE != 0 {
+		how = windows.CREATE_NEW
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	// Without backup semantics a directory would be "access denied", and not be told apart.
+	const attrs = windows.FILE_ATTRIBUTE_NORMAL | windows.FILE_FLAG_BACKUP_SEMANTICS
+	h, err := windows.CreateFile(p, access, share, nil, how, attrs, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(h), name), nil
+}
+
 func datasync(f *os.File) error { return f.Sync() }
 
 // syncDir does nothing: a directory cannot be flushed on Windows, and NTFS
