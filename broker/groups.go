@@ -27,19 +27,20 @@ type groups struct {
 	keeper   *imageKeeper
 	cluster  api.Cluster
 	replicas *replica.Manager
+	settings *settings
 	cfg      config.Groups
-	machines group.Config
 	run      *coord.Runtime
 	log      *slog.Logger
 }
 
-func newGroups(c config.Groups, k *imageKeeper, cluster api.Cluster, r *replica.Manager, log *slog.Logger, reg prometheus.Registerer) *groups {
-	g := &groups{keeper: k, cluster: cluster, replicas: r, cfg: c, machines: groupConfig(c), log: log}
+func newGroups(s *settings, k *imageKeeper, cluster api.Cluster, r *replica.Manager, log *slog.Logger, reg prometheus.Registerer) *groups {
+	c := s.static.Groups()
+	g := &groups{keeper: k, cluster: cluster, replicas: r, settings: s, cfg: c, log: log}
 	g.run = coord.New(coord.Config{
 		Name:          "group",
 		Partition:     g.partition,
-		Machine:       func(int32) coord.Machine { return group.New(g.machines, k.Image()) },
-		Begin:         func() coord.Command { return &group.NewImage{Image: k.Image()} },
+		Machine:       func(int32) coord.Machine { return group.New(g.machines(k.Image()), k.Image()) },
+		Begin:         func() coord.Command { return g.newImage(k.Image(), nil) },
 		Effect:        func(shard int32, e coord.Effect) { log.Warn("group coordinator", "shard", shard, "says", e) },
 		Workers:       runtime.GOMAXPROCS(0),
 		MaxBatchBytes: maxRecordBytes,
@@ -84,12 +85,21 @@ func (g *groups) follow(img *meta.Image, d *meta.Delta, resync bool) {
 		}
 	}
 	if resync || concernsGroups(d) {
-		cmd := &group.NewImage{Image: img, Delta: d}
 		if resync {
-			cmd.Delta = nil
+			d = nil
 		}
-		g.run.Broadcast(cmd)
+		g.run.Broadcast(g.newImage(img, d))
 	}
+}
+
+// machines is what machines go by in an image.
+func (g *groups) machines(img *meta.Image) group.Config {
+	return groupConfig(g.settings.at(img).Groups())
+}
+
+func (g *groups) newImage(img *meta.Image, d *meta.Delta) *group.NewImage {
+	defaults := g.machines(img).ConsumerDefaults
+	return &group.NewImage{Image: img, Delta: d, Defaults: &defaults}
 }
 
 // touches: the delta changes partitions of t.
@@ -105,7 +115,7 @@ func touches(d *meta.Delta, t *meta.Topic) bool {
 // concernsGroups leaves out what happens all the time and changes no
 // subscription: leaders and in-sync replicas.
 func concernsGroups(d *meta.Delta) bool {
-	if len(d.Created)+len(d.Deleted)+len(d.GroupConfigs)+len(d.BrokersUp)+len(d.BrokersDown)+len(d.BrokersChanged) > 0 {
+	if d.ClusterConfig || len(d.Created)+len(d.Deleted)+len(d.GroupConfigs)+len(d.BrokerConfigs)+len(d.BrokersUp)+len(d.BrokersDown)+len(d.BrokersChanged) > 0 {
 		return true
 	}
 	for _, c := range d.Partitions {
@@ -204,7 +214,7 @@ func (g *groups) create(ctx context.Context) error {
 }
 
 // ConsumerEnabled implements api.Groups.
-func (g *groups) ConsumerEnabled() bool { return g.machines.ConsumerEnabled }
+func (g *groups) ConsumerEnabled() bool { return slices.Contains(g.cfg.Protocols, "consumer") }
 
 // groupConfig is what machines take of the settings.
 func groupConfig(c config.Groups) group.Config {

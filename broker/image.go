@@ -27,6 +27,9 @@ type imageKeeper struct {
 	replicas *replica.Manager
 	log      *slog.Logger
 
+	// carryOut does what an image asks of this broker beside its partitions, before
+	// the image is published.
+	carryOut func(img *meta.Image)
 	// published is told of every image once it is published, in order; set before the first.
 	published func(img *meta.Image, d *meta.Delta, resync bool)
 
@@ -143,6 +146,9 @@ func (k *imageKeeper) apply(ctx context.Context, u metastore.Update) error {
 }
 
 func (k *imageKeeper) publish(img *meta.Image, d meta.Delta, resync bool, unnamed []replica.Assignment) {
+	if k.carryOut != nil {
+		k.carryOut(img)
+	}
 	k.mu.Lock()
 	k.image.Store(img)
 	if !d.Empty() || resync {

@@ -31,6 +31,7 @@ type parts struct {
 	groups   *groups
 	pushed   *otlp.Store // metrics of clients
 	server   *server.Server
+	dynamic  *dynamic
 
 	adminAddr atomic.Pointer[net.Addr]
 	dirFailed chan error // the last log directory is gone
@@ -39,7 +40,7 @@ type parts struct {
 // build makes the parts that need no I/O to be made.
 func (b *Broker) build() error {
 	n, p := b.node, &b.parts
-	s := settings{b.cfg}
+	s := newSettings(b.cfg, n.NodeID, b.log.With("part", "config"))
 	p.dirFailed = make(chan error, 1)
 	p.logs = storage.New(b.storageConfig(s), b.files, b.log.With("part", "storage"), b.reg)
 	var err error
@@ -50,6 +51,7 @@ func (b *Broker) build() error {
 	p.replicas = replica.NewManager(n.NodeID, p.logs, s.forPartition, b.log.With("part", "replica"))
 	b.reg.MustRegister(p.replicas.Collector())
 	p.keeper = newImageKeeper(n.NodeID, b.startID, p.replicas, b.log.With("part", "metadata"))
+	s.image = p.keeper.Image
 	p.control = &control{
 		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
 		offline: b.offlineDirs, dirFailed: make(chan struct{}, 1), patience: n.Storage.OfflineReportingTimeout,
@@ -58,8 +60,10 @@ func (b *Broker) build() error {
 		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
 	}
 	p.cluster = newWishes(p.keeper, p.store, p.replicas, b.log.With("part", "metadata"))
-	p.groups = newGroups(b.cfg.Groups(), p.keeper, p.cluster, p.replicas, b.log.With("part", "groups"), b.reg)
+	p.groups = newGroups(s, p.keeper, p.cluster, p.replicas, b.log.With("part", "groups"), b.reg)
 	p.keeper.published = p.groups.follow
+	p.dynamic = &dynamic{settings: s, parts: p}
+	p.keeper.carryOut = p.dynamic.carryOut
 	b.reg.MustRegister(p.groups.Collector())
 	p.pushed = otlp.NewStore(int(b.cfg.Int("telemetry.max.bytes")), nil)
 	b.reg.MustRegister(p.pushed)
@@ -67,7 +71,7 @@ func (b *Broker) build() error {
 	return nil
 }
 
-func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
+func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
 	n := b.node.Storage
 	files := 0 // storage's own bound
 	if limit, known := openFilesLimit(); known && limit/4 < 4096 {
@@ -83,7 +87,7 @@ func (b *Broker) storageConfig(s settings) storage.ManagerConfig {
 		FlushInterval:      n.FlushSchedulerInterval,
 		RetentionInterval:  n.RetentionInterval,
 		LowWaterBytes:      n.ReserveBytes,
-		Defaults:           storageConfig(s.Topic(nil)),
+		Defaults:           storageConfig(s.static.Topic(nil)),
 		NodeID:             b.node.NodeID,
 		ProducerExpiration: n.ProducerIDExpiry,
 		DirFailed:          b.dirFailed,
@@ -136,7 +140,7 @@ func connectionLimits(n config.Network) server.Limits {
 	return l
 }
 
-func (b *Broker) handlers(s settings) *api.API {
+func (b *Broker) handlers(s *settings) *api.API {
 	p := &b.parts
 	return api.New(api.Deps{
 		Self:       b.node.NodeID,
@@ -145,6 +149,8 @@ func (b *Broker) handlers(s settings) *api.API {
 		Cluster:    p.cluster,
 		Groups:     p.groups,
 		Settings:   s,
+		Dynamic:    s,
+		Levels:     b.levels,
 		Limits: api.Limits{
 			FetchMaxBytes:     int(b.node.Network.FetchMaxBytes),
 			SessionSlots:      b.node.Network.FetchSessions,
@@ -192,7 +198,7 @@ func (b *Broker) sequence() []life.Part {
 	seq := []life.Part{
 		{Name: "log directory", Start: b.claim, Run: b.watchDirs},
 		{Name: "metadata store", Run: p.store.Run},
-		{Name: "logs", Start: p.logs.Open, Run: b.runLogs},
+		{Name: "logs", Start: b.openLogs, Run: b.runLogs},
 		{Name: "group coordinator", Run: p.groups.run.Run},
 		{Name: "metadata", Start: b.intime(b.beginMetadata), Run: b.follow},
 		{Name: "wishes", Run: p.cluster.Run},

@@ -51,7 +51,7 @@ func startRig(t *testing.T, mem *metastore.Mem, disk vfs.FS, startID string) *ri
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.replicas = replica.NewManager(rigNode, r.logs, settings{cfg}.forPartition, quiet)
+	r.replicas = replica.NewManager(rigNode, r.logs, newSettings(cfg, rigNode, quiet).forPartition, quiet)
 	r.keeper = newImageKeeper(rigNode, startID, r.replicas, quiet)
 	r.keeper.begin(rigCluster)
 	r.wishes = newWishes(r.keeper, r.store, r.replicas, quiet)

@@ -12,13 +12,11 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/storage"
 )
 
-// settings turns configuration into what the floors below take.
-type settings struct{ *config.Config }
-
 // forPartition resolves what a topic's partitions go by.
-func (s settings) forPartition(img *meta.Image, topic string) (storage.Config, replica.Rules) {
-	t := s.Topic(img.TopicConfig(topic))
-	log, rules := storageConfig(t), batchRules(t, s.Text("barnabas.produce.validation") == "full")
+func (s *settings) forPartition(img *meta.Image, topic string) (storage.Config, replica.Rules) {
+	c := s.at(img)
+	t := c.Topic(img.TopicConfig(topic))
+	log, rules := storageConfig(t), batchRules(t, c.Text("barnabas.produce.validation") == "full")
 	if api.IsInternal(topic) {
 		// Limits are meant for clients; what coordinators write is bounded by
 		// them, and must not fail after it was decided.
@@ -93,13 +91,13 @@ func encoding(t config.Topic) *batch.Encoding {
 }
 
 // Validate implements api.Settings.
-func (s settings) Validate(overrides map[string]*string) error {
-	return s.ValidateTopic(overrides)
+func (s *settings) Validate(overrides map[string]*string) error {
+	return s.now().ValidateTopic(overrides)
 }
 
 // Describe implements api.Settings.
-func (s settings) Describe(overrides map[string]string) []api.Setting {
-	entries := s.DescribeTopic(overrides, nil)
+func (s *settings) Describe(overrides map[string]string) []api.Setting {
+	entries := s.now().DescribeTopic(overrides, nil)
 	out := make([]api.Setting, len(entries))
 	for i, e := range entries {
 		out[i] = api.Setting{

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -212,31 +210,6 @@ func (w *wishes) Configure(ctx context.Context, scope config.Scope, name string,
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// configure plans other overrides; ok is false when they are that already.
-func configure(img *meta.Image, scope config.Scope, name string, change func(map[string]string) (map[string]string, error)) (t kv.Txn, ok bool, err error) {
-	was := img.TopicConfig(name)
-	if scope == config.GroupScope {
-		was = img.GroupConfig(name)
-	} else if _, there := img.Topic(name); !there {
-		return t, false, kerr.UnknownTopicOrPartition
-	}
-	next, err := change(was)
-	if err != nil {
-		return t, false, err
-	}
-	c := plan.ConfigChange{Set: next}
-	for _, k := range slices.Sorted(maps.Keys(was)) {
-		if _, kept := next[k]; !kept {
-			c.Remove = append(c.Remove, k)
-		}
-	}
-	if scope == config.GroupScope {
-		t, ok = plan.ConfigureGroup(img, name, c)
-		return t, ok, nil
-	}
-	return plan.ConfigureTopic(img, name, c)
 }
 
 // producerIDs is the block of ids that this broker hands out of. It belongs to

@@ -53,7 +53,7 @@ func TestConfigOfTopicsAndGroups(t *testing.T) {
 		value, before string
 		source        kmsg.ConfigSource
 	}{
-		{topic, "t", "retention.ms", "1000", "604800000", 1},
+		{topic, "t", "retention.bytes", "1000", "-1", 1},
 		{group, "g/1 %", "consumer.session.timeout.ms", "50000", "45000", 8},
 	} {
 		wantCode(t, "validate", p.alter(c.kind, c.name, c.key, v(c.value), true).ErrorCode, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/levels"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/replica"
@@ -44,9 +45,10 @@ type Cluster interface {
 	AddPartitions(ctx context.Context, p MorePartitions, validate bool) error
 	// DeleteTopic deletes the topic with this id.
 	DeleteTopic(ctx context.Context, id kafka.TopicID) error
-	// Configure changes the overrides of a topic or a group; change is called
-	// with those that there are, again when they were changed meanwhile, and gives
-	// the next. With validate nothing is stored.
+	// Configure changes the overrides of a topic, a group, a subscription to client
+	// metrics or a broker, of all brokers with the name "". change is called with
+	// those that there are, again when they were changed meanwhile, and gives the
+	// next. With validate nothing is stored.
 	Configure(ctx context.Context, scope config.Scope, name string, change func(was map[string]string) (map[string]string, error), validate bool) error
 	// ProducerID hands out an id that nobody had before.
 	ProducerID(ctx context.Context) (int64, error)
@@ -91,6 +93,8 @@ type Deps struct {
 	Cluster    Cluster
 	Groups     Groups
 	Settings   Settings
+	Dynamic    Dynamic
+	Levels     *levels.Levels
 	Limits     Limits
 	Features   Features
 	Telemetry  Telemetry

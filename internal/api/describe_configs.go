@@ -4,10 +4,13 @@ package api
 //
 //	v1   where a value comes from, and what it would be otherwise (KIP-226)
 //	v3   types and documentation (KIP-569)
+//
+// A resource that is named twice is answered twice.
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,13 +26,24 @@ import (
 
 func (a *API) describeConfigs(_ context.Context, r *server.Request, req *kmsg.DescribeConfigsRequest, resp *kmsg.DescribeConfigsResponse) error {
 	img := a.Image()
+	malformed := slices.ContainsFunc(req.Resources, func(in kmsg.DescribeConfigsRequestResource) bool {
+		return !slices.Contains(listedTypes, in.ResourceType)
+	})
 	for i := range req.Resources {
 		in := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
-		entries, err := a.configOf(img, r, in)
+		out.ErrorMessage = kmsg.StringPtr("")
+		var entries []config.Entry
+		err := error(kerr.InvalidRequest) // of all, for one type that there is not
+		if !malformed {
+			entries, err = a.configOf(img, r, in)
+		}
 		if err != nil {
-			out.ErrorCode, out.ErrorMessage = a.code(err), message(err)
+			out.ErrorCode = a.code(err)
+			if out.ErrorCode != kerr.UnknownTopicOrPartition.Code {
+				out.ErrorMessage = message(err)
+			}
 		}
 		for _, e := range entries {
 			out.Configs = append(out.Configs, described(req, e))
@@ -59,46 +73,43 @@ func (a *API) configOf(img *meta.Image, r *server.Request, in *kmsg.DescribeConf
 			return nil, refusal(kerr.InvalidRequest, "Group name must not be empty")
 		}
 		return a.Settings.DescribeGroup(img.GroupConfig(name), in.ConfigNames), nil
-	case kmsg.ConfigResourceTypeBroker:
+	case kmsg.ConfigResourceTypeClientMetrics:
 		if name == "" {
-			return nil, nil // no default of all brokers can be set
+			return nil, refusal(kerr.InvalidRequest, "Client metrics subscription name must not be empty")
 		}
-		id, err := strconv.Atoi(name)
-		if err != nil {
-			return nil, refusal(kerr.InvalidRequest, "Broker id must be an integer, but it is: "+name)
+		return a.Dynamic.DescribeClientMetrics(img.ClientMetrics(name), in.ConfigNames), nil
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if name == "" {
+			return nil, refusal(kerr.InvalidRequest, "Broker id must not be empty")
 		}
-		if id != int(a.Self) {
-			return nil, refusal(kerr.InvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d or empty string, but received %s", a.Self, name))
+		if err := a.isSelf(name, ""); err != nil {
+			return nil, err
 		}
-		return a.Settings.DescribeBroker(in.ConfigNames), nil
+		return a.describeLoggers(in.ConfigNames), nil
 	}
-	return nil, unsupportedResource(kind)
+	if name == "" {
+		return a.Dynamic.DescribeCluster(in.ConfigNames), nil
+	}
+	if err := a.isSelf(name, " or empty string,"); err != nil {
+		return nil, err
+	}
+	return a.Settings.DescribeBroker(in.ConfigNames), nil
 }
 
-func unsupportedResource(kind kmsg.ConfigResourceType) error {
-	return refusal(kerr.InvalidRequest, fmt.Sprintf("Unsupported resource type: %v", kind))
+// isSelf refuses to tell of another broker; or says what else could be asked.
+func (a *API) isSelf(name, or string) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return refusal(kerr.InvalidRequest, "Broker id must be an integer, but it is: "+name)
+	}
+	if id != int64(a.Self) {
+		return refusal(kerr.InvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d%s but received %s", a.Self, or, name))
+	}
+	return nil
 }
 
-// mayConfig: who may see or change the settings of a resource.
-func (a *API) mayConfig(r *server.Request, op acl.Operation, kind kmsg.ConfigResourceType, name string) bool {
-	switch kind {
-	case kmsg.ConfigResourceTypeTopic:
-		return a.allow(r, op, acl.Topic, name)
-	case kmsg.ConfigResourceTypeGroupConfig:
-		return a.allow(r, op, acl.Group, name)
-	}
-	return a.allow(r, op, acl.Cluster, acl.ClusterName)
-}
-
-func (a *API) deniedConfig(kind kmsg.ConfigResourceType) error {
-	switch kind {
-	case kmsg.ConfigResourceTypeTopic:
-		return kerr.TopicAuthorizationFailed
-	case kmsg.ConfigResourceTypeGroupConfig:
-		return kerr.GroupAuthorizationFailed
-	}
-	return kerr.ClusterAuthorizationFailed
-}
+// wanted: no names are all.
+func wanted(names []string, name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 
 func described(req *kmsg.DescribeConfigsRequest, e config.Entry) kmsg.DescribeConfigsResponseResourceConfig {
 	out := kmsg.NewDescribeConfigsResponseResourceConfig()
@@ -114,7 +125,10 @@ func described(req *kmsg.DescribeConfigsRequest, e config.Entry) kmsg.DescribeCo
 			out.ConfigSynonyms = append(out.ConfigSynonyms, to)
 		}
 	}
-	if req.IncludeDocumentation {
+	switch {
+	case e.Source == config.DynamicLogger:
+		out.Documentation = kmsg.StringPtr("")
+	case req.IncludeDocumentation && e.Type != 0: // nobody knows what an unknown key does
 		out.Documentation = &e.Doc
 	}
 	return out

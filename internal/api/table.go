@@ -28,6 +28,7 @@ func (a *API) newTable() server.Table {
 		server.On(0, 5, a.initProducerID),
 		server.On(2, 4, a.offsetForLeaderEpoch),
 		server.On(1, 4, a.describeConfigs),
+		server.On(0, 2, a.alterConfigs),
 		server.On(0, 3, a.createPartitions),
 		server.On(0, 3, a.deleteGroups),
 		server.On(0, 1, a.incrementalAlterConfigs),
@@ -40,6 +41,7 @@ func (a *API) newTable() server.Table {
 		server.On(0, 1, a.consumerGroupDescribe),
 		server.On(0, 0, a.getTelemetrySubscriptions),
 		server.On(0, 0, a.pushTelemetry),
+		server.On(0, 1, a.listConfigResources),
 		server.On(0, 0, a.describeTopicPartitions),
 	)
 }

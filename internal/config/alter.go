@@ -25,9 +25,10 @@ type Op struct {
 	Value *string
 }
 
-// Alter gives the overrides that a topic or a group has after ops, which name
-// each key once. Errors are *Invalid (INVALID_CONFIG), for unknown keys, values
-// that do not fit, and lists that are none; was is not changed.
+// Alter gives the overrides that a topic, a group or a subscription to client
+// metrics has after ops, which name each key once. Errors are *Invalid
+// (INVALID_CONFIG), for unknown keys, values that do not fit, and lists that
+// are none; some of client metrics are *Wrong. was is not changed.
 func (c *Config) Alter(scope Scope, was map[string]string, ops []Op) (map[string]string, error) {
 	next := maps.Clone(was)
 	if next == nil {
@@ -39,29 +40,43 @@ func (c *Config) Alter(scope Scope, was map[string]string, ops []Op) (map[string
 			delete(next, op.Name) // also a key that this version does not know: it can only be taken away
 			continue
 		}
-		if !known {
-			return nil, &Invalid{fmt.Sprintf("Unknown %s config name: %s", scope, op.Name)}
-		}
 		if op.Kind == SetOp {
-			next[op.Name] = *op.Value
+			next[op.Name] = *op.Value // what is unknown is refused with the rest
 			continue
 		}
-		if k.Type != List {
+		if !known || k.Type != List || scope != TopicScope { // of others Apache Kafka knows no lists
 			return nil, &Invalid{fmt.Sprintf("Can't %s to key %s because its type is not LIST.",
 				map[OpKind]string{AppendOp: "APPEND", SubtractOp: "SUBTRACT"}[op.Kind], op.Name)}
 		}
-		next[op.Name] = c.alterList(k, next, op)
+		have, set := next[op.Name]
+		if !set {
+			have = c.inherited(k)
+		}
+		next[op.Name] = alterList(have, op)
+	}
+	for _, op := range ops {
+		if len(next[op.Name]) > MaxValueBytes {
+			return nil, tooLong()
+		}
 	}
 	return next, c.validate(scope, next)
 }
 
-// alterList adds to the list that counts now, or takes away from it.
-func (c *Config) alterList(k *Key, overrides map[string]string, op Op) string {
-	var have []string
-	for _, e := range c.describe(k.Scope, overrides, []string{k.Name}) {
-		if e.Value != nil && *e.Value != "" {
-			have = strings.Split(*e.Value, ",")
+// inherited is the value of a list that is not set itself.
+func (c *Config) inherited(k *Key) string {
+	for _, e := range c.describe(k.Scope, nil, []string{k.Name}) {
+		if e.Value != nil {
+			return *e.Value
 		}
+	}
+	return ""
+}
+
+// alterList adds to a list, or takes away from it.
+func alterList(list string, op Op) string {
+	var have []string
+	if list = strings.TrimSpace(list); list != "" {
+		have = strings.Split(list, ",")
 	}
 	for _, part := range strings.Split(*op.Value, ",") {
 		part = strings.TrimSpace(part)
@@ -77,15 +92,21 @@ func (c *Config) alterList(k *Key, overrides map[string]string, op Op) string {
 }
 
 func (c *Config) describe(scope Scope, overrides map[string]string, names []string) []Entry {
-	if scope == GroupScope {
+	switch scope {
+	case GroupScope:
 		return c.DescribeGroup(overrides, names)
+	case ClientMetricsScope:
+		return c.DescribeClientMetrics(overrides, names)
 	}
 	return c.DescribeTopic(overrides, names)
 }
 
 func (c *Config) validate(scope Scope, overrides map[string]string) error {
-	if scope == GroupScope {
+	switch scope {
+	case GroupScope:
 		return c.ValidateGroup(overrides)
+	case ClientMetricsScope:
+		return validateClientMetrics(overrides)
 	}
 	nullable := make(map[string]*string, len(overrides))
 	for k, v := range overrides {

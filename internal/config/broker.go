@@ -104,7 +104,7 @@ func (c *Config) Broker(host func() string) (Broker, error) {
 	if err := c.metadata(&b); err != nil {
 		return Broker{}, err
 	}
-	b.Network = c.network()
+	b.Network = c.Network()
 	b.Storage = c.storage(b.Storage.Dirs)
 	b.Topics = Topics{
 		Partitions:        int32(c.Int("num.partitions")),
@@ -183,7 +183,8 @@ func (c *Config) metadata(b *Broker) error {
 	return nil
 }
 
-func (c *Config) network() Network {
+// Network reads the limits of what comes in.
+func (c *Config) Network() Network {
 	n := Network{
 		RequestMaxBytes:    int32(c.Int("socket.request.max.bytes")),
 		InFlightMaxBytes:   c.Int("queued.max.request.bytes"),

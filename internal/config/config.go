@@ -16,7 +16,7 @@ const (
 	DynamicDefault
 	Static
 	Default
-	_ // broker loggers
+	DynamicLogger // of loggers, which are no keys
 	DynamicClientMetrics
 	DynamicGroup
 )
@@ -35,6 +35,9 @@ type layer struct {
 // Config is a broker's settings: what was set, in layers over the defaults.
 type Config struct {
 	layers []layer // the strongest first
+	// unknown are dynamic settings that are no keys, by source: Apache Kafka
+	// keeps and shows them, and they do nothing.
+	unknown []layer
 }
 
 // New makes a Config of static settings that need no file, for programs and
@@ -48,26 +51,6 @@ func New(set map[string]string) (*Config, error) {
 		}
 	})})
 	return c, err
-}
-
-// With lays the dynamic settings of the cluster and of this broker over the
-// static ones. Read-only keys and values that do not fit are left out: they
-// were refused when they were set, unless an older version stored them.
-func (c *Config) With(cluster, broker map[string]string) *Config {
-	static := c.layers[len(c.layers)-1]
-	dynamic := func(source Source, raw map[string]string) layer {
-		kept := maps.Clone(raw)
-		maps.DeleteFunc(kept, func(name, v string) bool {
-			k, ok := lookupBroker(name)
-			if !ok || k.Mode == ReadOnly {
-				return true
-			}
-			_, err := k.parse(v)
-			return err != nil
-		})
-		return layer{source, kept}
-	}
-	return &Config{[]layer{dynamic(DynamicBroker, broker), dynamic(DynamicDefault, cluster), static}}
 }
 
 // setting is one value of one key in one layer.

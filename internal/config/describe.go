@@ -1,5 +1,10 @@
 package config
 
+import (
+	"maps"
+	"slices"
+)
+
 // Entry is what DescribeConfigs answers about one key.
 type Entry struct {
 	Name      string
@@ -7,7 +12,7 @@ type Entry struct {
 	Source    Source
 	Sensitive bool
 	ReadOnly  bool
-	Type      Type
+	Type      Type      // 0 of a key that nobody knows
 	Synonyms  []Synonym // every value that it has, the strongest first
 	Doc       string
 }
@@ -28,6 +33,71 @@ func (c *Config) DescribeBroker(names []string) []Entry {
 	var out []Entry
 	for _, k := range selected(BrokerScope, names) {
 		out = append(out, c.describeBroker(k))
+	}
+	return append(out, c.describeUnknown(names, DynamicBroker, DynamicDefault)...)
+}
+
+// DescribeCluster answers about the dynamic settings of all brokers: those
+// that are set, as they were set.
+func (c *Config) DescribeCluster(names []string) []Entry {
+	var out []Entry
+	for _, l := range c.layers {
+		if l.source != DynamicDefault {
+			continue
+		}
+		for _, name := range sortedKeys(l.raw) {
+			k, _ := lookupBroker(name)
+			if len(names) > 0 && !slices.Contains(names, name) {
+				continue
+			}
+			e := entry(k)
+			e.Source, e.ReadOnly = l.source, k.Mode == ReadOnly
+			if !e.Sensitive {
+				e.Value = value(l.raw[name])
+			}
+			e.Synonyms = []Synonym{{name, e.Value, l.source}}
+			out = append(out, e)
+		}
+	}
+	return append(out, c.describeUnknown(names, DynamicDefault)...)
+}
+
+// describeUnknown answers about keys that nobody knows: for all that is known
+// they are secrets.
+func (c *Config) describeUnknown(names []string, sources ...Source) []Entry {
+	found := map[string]*Entry{}
+	for _, l := range c.unknown {
+		if !slices.Contains(sources, l.source) {
+			continue
+		}
+		for name := range l.raw {
+			if len(names) > 0 && !slices.Contains(names, name) {
+				continue
+			}
+			e := found[name]
+			if e == nil {
+				e = &Entry{Name: name, Source: l.source, Sensitive: true, ReadOnly: true}
+				found[name] = e
+			}
+			e.Synonyms = append(e.Synonyms, Synonym{Name: name, Source: l.source})
+		}
+	}
+	var out []Entry
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, *found[name])
+	}
+	return out
+}
+
+// DescribeClientMetrics answers about a subscription to client metrics.
+func (c *Config) DescribeClientMetrics(overrides map[string]string, names []string) []Entry {
+	var out []Entry
+	for _, k := range selected(ClientMetricsScope, names) {
+		e := c.describeWith(k, overrides, DynamicClientMetrics)
+		if e.Source == Default {
+			e.Synonyms = nil // so it is in Apache Kafka
+		}
+		out = append(out, e)
 	}
 	return out
 }
@@ -88,6 +158,23 @@ func (c *Config) describeWith(k *Key, overrides map[string]string, source Source
 		v, err := from.parse(s.raw)
 		return convert(v, s.name, k.Name), err == nil
 	})
+	return e.trim(k)
+}
+
+// trim leaves out of the synonyms what Apache Kafka does: a default in another
+// unit, unless a stronger value stands before it, and a topic's default that no
+// broker's key gives. An override is shown as it was read.
+func (e Entry) trim(k *Key) Entry {
+	own := 0
+	if e.Source == DynamicTopic || e.Source >= DynamicClientMetrics {
+		own = 1
+		e.Synonyms[0].Value = e.Value
+	}
+	rest := e.Synonyms[own:]
+	for len(rest) > 0 && rest[0].Source == Default && (len(k.Synonyms) > 0 && rest[0].Name != k.Synonyms[0] || k.Scope == TopicScope && len(k.Synonyms) == 0) {
+		rest = rest[1:]
+	}
+	e.Synonyms = append(e.Synonyms[:own:own], rest...)
 	return e
 }
 

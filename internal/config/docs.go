@@ -15,6 +15,15 @@ The order is: defaults, the file given by ` + "`--config`" + `, the environment 
 ` + "`log.retention.hours`" + `), ` + "`--set key=value`" + `; the later wins. An unknown key is a warning. A known key with a value that it
 does not take stops the start with a sentence that names the key, the value and what is allowed.
 
+Settings that are changed while brokers run are kept in the cluster's metadata: they hold at once, and after a restart. The order is
+Apache Kafka's: a topic's or a group's own value, then that of the one broker, that of all brokers, the broker's file (with the
+environment and ` + "`--set`" + `), the default. ` + "`kafka-configs.sh --alter --entity-type brokers`" + ` with ` + "`--entity-name 1`" + ` sets one for broker 1, which
+is to be asked itself; with ` + "`--entity-default`" + ` for all. What a broker's own keys refuse is INVALID_REQUEST, as there; a key that nobody
+knows is kept, shown without its value, and does nothing. Keys of listeners (` + "`listeners`" + `, ` + "`listener.name.*`" + `) take a restart.
+` + "`min.insync.replicas`" + ` is set for all brokers or for a topic, not for one broker. A stored setting that no longer fits the broker's
+file or version is ignored with a warning. Levels of the log (` + "`--entity-type broker-loggers`" + `: ` + "`root`" + ` and ` + "`barnabas.<part>`" + `, the part that
+stands in each line) are not kept: they last until the broker stops.
+
 *Change* tells how a value can be changed: with a restart (read-only), for one broker while it runs (per-broker), or also for all
 (cluster-wide). *Effect* tells what a value does:
 

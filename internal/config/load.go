@@ -137,7 +137,7 @@ func (l *loader) finish() (*Config, []string, error) {
 			l.errs = append(l.errs, fmt.Errorf("%s: the value %q (from %s) is refused: %s", name, l.shown(k, name), l.from[name], k.Reason))
 		}
 	}
-	c := &Config{[]layer{{Static, l.raw}}}
+	c := &Config{layers: []layer{{Static, l.raw}}}
 	if len(l.errs) == 0 {
 		l.errs = append(l.errs, c.crossCheck()...)
 	}

@@ -154,7 +154,7 @@ func TestBadValues(t *testing.T) {
 
 // What a secret was set to stands in no message.
 func TestSecretsStaySecret(t *testing.T) {
-	c := &Config{[]layer{{Static, map[string]string{"ssl.keystore.password": "hunter2"}}}}
+	c := &Config{layers: []layer{{Static, map[string]string{"ssl.keystore.password": "hunter2"}}}}
 	for _, e := range c.DescribeBroker(nil) {
 		if e.Value != nil && strings.Contains(*e.Value, "hunter2") {
 			t.Errorf("%s shows the secret", e.Name)

@@ -78,8 +78,11 @@ func TestTopicDefaults(t *testing.T) {
 
 // Override over broker over default; dynamic settings over static ones.
 func TestTopicPrecedence(t *testing.T) {
-	c := must(t, map[string]string{"log.segment.bytes": "2000000", "log.retention.hours": "1", "barnabas.durable.acks": "false"}).
+	c, warnings := must(t, map[string]string{"log.segment.bytes": "2000000", "log.retention.hours": "1", "barnabas.durable.acks": "false"}).
 		With(map[string]string{"log.retention.ms": "7200000", "compression.type": "lz4", "node.id": "9", "min.insync.replicas": "x"}, map[string]string{"compression.type": "zstd"})
+	if len(warnings) != 2 {
+		t.Errorf("warnings: %q", warnings)
+	}
 	topic := c.Topic(map[string]string{"segment.bytes": "3000000", "cleanup.policy": "compact,delete", "max.message.bytes": "broken"})
 	if topic.SegmentBytes != 3000000 || topic.RetentionAge != 2*time.Hour || topic.Compression != ZstdCompression || topic.Durable || !topic.Compact || !topic.Delete {
 		t.Errorf("%+v", topic)
@@ -94,7 +97,7 @@ func TestTopicPrecedence(t *testing.T) {
 
 // ADM-08: sources and synonyms as Apache Kafka orders them.
 func TestDescribeTopic(t *testing.T) {
-	c := must(t, map[string]string{"log.retention.hours": "1", "log.retention.minutes": "30"}).
+	c, _ := must(t, map[string]string{"log.retention.hours": "1", "log.retention.minutes": "30"}).
 		With(map[string]string{"log.retention.ms": "7200000"}, map[string]string{"log.retention.ms": "3600000"})
 	e := c.DescribeTopic(map[string]string{"retention.ms": "5"}, []string{"retention.ms", "none"})
 	if len(e) != 1 || *e[0].Value != "5" || e[0].Source != DynamicTopic || e[0].Type != Long || e[0].ReadOnly || e[0].IsDefault() {

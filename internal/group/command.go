@@ -195,6 +195,9 @@ type StatsOffset struct {
 type NewImage struct {
 	Image *meta.Image
 	Delta *meta.Delta // nil: everything may have changed
+	// Defaults are what consumer groups have from here on that set nothing
+	// themselves; nil: as before.
+	Defaults *Settings
 }
 
 // These write nothing, whatever they find: they are answered while the log

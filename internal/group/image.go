@@ -20,6 +20,9 @@ func (s *step) newImage(c *NewImage) {
 	}
 	old, d := s.image, c.Delta
 	s.image = c.Image
+	if c.Defaults != nil {
+		s.cfg.ConsumerDefaults = *c.Defaults
+	}
 	if d == nil {
 		s.checkTopics(old)
 		all := meta.Diff(old, c.Image)

@@ -65,6 +65,9 @@ func (k Keys) ClientMetrics(name string) string {
 	return k.prefix + "/config/client-metrics/" + url.PathEscape(name)
 }
 
+// BrokerConfigs is the prefix of the dynamic overrides of brokers, one and all.
+func (k Keys) BrokerConfigs() string { return k.prefix + "/config/brokers/" }
+
 // ClusterConfig holds the dynamic overrides of all brokers.
 func (k Keys) ClusterConfig() string { return k.prefix + "/config/brokers/default" }
 

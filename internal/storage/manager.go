@@ -90,6 +90,8 @@ type Manager struct {
 	files    *segment.Files
 	spares   atomic.Int64 // open files of segments to come
 	progress Progress
+	recovery atomic.Int64 // threads
+	expiry   atomic.Int64 // of producers, a time.Duration
 	dirs     []*logDir
 	flushers map[uint64]*flusher
 	tasks    tasks
@@ -110,6 +112,8 @@ func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Reg
 		logger = slog.New(slog.DiscardHandler)
 	}
 	m := &Manager{cfg: cfg, fs: fsys, logger: logger, logs: map[kafka.TopicPartition]*Log{}, flushers: map[uint64]*flusher{}, wake: make(chan struct{}, 1)}
+	m.recovery.Store(int64(cfg.RecoveryThreads))
+	m.expiry.Store(int64(cfg.ProducerExpiration))
 	m.files = segment.NewFiles(fsys, cfg.MaxOpenFiles, cfg.MaxIndexBytes)
 	m.metrics = newMetrics(reg, func() float64 { return float64(m.files.Open()) })
 	if reg != nil {
@@ -120,6 +124,21 @@ func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Reg
 			removed: map[kafka.TopicPartition]bool{}, stored: map[string][sha256.Size]byte{}})
 	}
 	return m
+}
+
+// SetRecoveryThreads changes how many logs of a directory Open opens at once.
+func (m *Manager) SetRecoveryThreads(n int) { m.recovery.Store(int64(max(n, 1))) }
+
+// SetProducerExpiration changes when producers are forgotten that are not heard of.
+func (m *Manager) SetProducerExpiration(d time.Duration) {
+	m.expiry.Store(int64(d))
+	for _, l := range m.Logs() {
+		l.mu.Lock()
+		if l.prods != nil {
+			l.prods.SetExpiration(d)
+		}
+		l.mu.Unlock()
+	}
 }
 
 // Progress tells how far Open is.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -399,7 +400,7 @@ func (l *Log) producersAt(segs []*segment.Segment, end int64) (*producers.State,
 // offset most, and the batches from there on. Aborted transactions whose
 // marker is at or above reindex are added to the transaction index.
 func (l *Log) replay(segs []*segment.Segment, most, end, reindex int64) (*producers.State, error) {
-	st := producers.New(l.m.cfg.ProducerExpiration)
+	st := producers.New(time.Duration(l.m.expiry.Load()))
 	loaded, err := l.loadSnapshot(most)
 	if err != nil {
 		return nil, err

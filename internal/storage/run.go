@@ -267,7 +267,7 @@ func (d *logDir) openLogs(ctx context.Context) error {
 	errs := make([]error, len(found))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for range min(d.m.cfg.RecoveryThreads, len(found)) {
+	for range min(int(d.m.recovery.Load()), len(found)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(found)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				if errs[i] = d.openLog(ctx, found[i]); errs[i] != nil {

@@ -25,6 +25,7 @@ type session struct {
 	sorted   bool     // sort lists while dumping
 	further  []string // fields to sort by besides
 	step     string   // tells ids that topics of one name had one after the other
+	altered  bool     // settings were changed, and perhaps not seen yet
 	out      bytes.Buffer
 
 	recompressed bool // the broker compressed: what sizes come out is its own affair
@@ -108,6 +109,14 @@ func (s *session) close() {
 // ask sends req, writes question and answer down, and returns the answer, or
 // nil when the broker hung up or the answer could not be read.
 func (s *session) ask(label string, req kmsg.Request) kmsg.Response {
+	switch req.(type) {
+	case *kmsg.AlterConfigsRequest, *kmsg.IncrementalAlterConfigsRequest:
+		s.altered = true
+	case *kmsg.DescribeConfigsRequest:
+		if s.altered {
+			s.shown()
+		}
+	}
 	fmt.Fprintf(&s.out, "\n> %s: %s v%d ", label, kmsg.NameForKey(req.Key()), req.GetVersion())
 	s.out.WriteString(s.dump(req))
 	resp, err := s.c().Do(req)
@@ -162,6 +171,10 @@ func (s *session) learn(resp kmsg.Response) {
 			if m.InstanceID != nil {
 				s.learnMember(m.MemberID)
 			}
+		}
+	case *kmsg.DescribeConfigsResponse: // in no order
+		for _, of := range r.Resources {
+			slices.SortFunc(of.Configs, func(a, b kmsg.DescribeConfigsResponseResourceConfig) int { return strings.Compare(a.Name, b.Name) })
 		}
 	case *kmsg.ConsumerGroupHeartbeatResponse:
 		if r.MemberID != nil {
