@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.etcd.io/etcd/server/v3/embed"
 )
 
 // start refuses with an error of New.
@@ -51,6 +53,7 @@ func nodeProofs() map[string]func(*testing.T) {
 		"controller.quorum.voters":               refusedAtStart("node.id 1 is not in controller.quorum.voters", "controller.quorum.voters=2@h:1"),
 		"controller.listener.names":              controllersApart,
 		"initial.broker.registration.timeout.ms": registersInTime,
+		"barnabas.metadata.endpoints":            keepsElsewhere,
 		"metadata.log.dir": func(t *testing.T) {
 			dir := t.TempDir()
 			serving(t, "metadata.log.dir="+dir)
@@ -102,6 +105,55 @@ func registersInTime(t *testing.T) {
 	defer cancel()
 	if err := b.Run(ctx); err == nil || !strings.Contains(err.Error(), "within 200ms (initial.broker.registration.timeout.ms)") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A file as Apache Kafka 4.4 ships it starts, but for its ports and its place.
+func TestShippedFileStarts(t *testing.T) {
+	b, err := New(Options{
+		File: filepath.Join("..", "internal", "config", "testdata", "server.properties"),
+		Set:  []string{"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "barnabas.admin.listener=", "log.dirs=" + t.TempDir()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	select {
+	case <-b.Ready():
+	case err := <-done:
+		t.Fatalf("ended at its start: %v", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// keepsElsewhere: the metadata is in an etcd beside the broker, which has none of
+// its own.
+func keepsElsewhere(t *testing.T) {
+	c := embed.NewConfig()
+	c.Dir, c.LogLevel = t.TempDir(), "fatal"
+	loopback := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{loopback}, []url.URL{loopback}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{loopback}, []url.URL{loopback}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	<-e.Server.ReadyNotify()
+	dir := t.TempDir()
+	p := startBroker(t, nil, "log.dirs="+dir, "barnabas.metadata.endpoints="+e.Clients[0].Addr().String())
+	p.createTopic("t", 1)
+	if _, err := os.Stat(filepath.Join(dir, "metadata")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the broker keeps metadata of its own: %v", err)
+	}
+	if n := e.Server.KV().Rev(); n < 3 {
+		t.Errorf("the etcd beside it is at revision %d", n)
 	}
 }
 

@@ -17,8 +17,15 @@ type bed struct {
 	name  string
 	set   []string
 	files vfs.FS
-	// broker, topic and group have the keys of each scope.
-	broker, topic, group map[string]func(*process)
+	// broker, topic, group and metrics have the keys of each scope.
+	broker, topic, group, metrics map[string]func(*process)
+}
+
+// scopes are the proofs by scope.
+func (b *bed) scopes() [4]map[string]func(*process) {
+	return [4]map[string]func(*process){
+		config.BrokerScope: b.broker, config.TopicScope: b.topic, config.GroupScope: b.group, config.ClientMetricsScope: b.metrics,
+	}
 }
 
 // effects are the beds, and the proofs that need no broker, or several.
@@ -40,7 +47,7 @@ func TestEveryKey(t *testing.T) {
 		proven[scope] = map[string]bool{}
 	}
 	for _, b := range beds {
-		for scope, proofs := range []map[string]func(*process){b.broker, b.topic, b.group} {
+		for scope, proofs := range b.scopes() {
 			for key := range proofs {
 				proven[scope][key] = true
 				if config.Scope(scope) == config.BrokerScope {
@@ -93,7 +100,7 @@ func mustBeSet(t *testing.T, b bed, key string) {
 func (b bed) run(t *testing.T) {
 	t.Parallel()
 	p := startBroker(t, b.files, append([]string{"log.dirs=" + t.TempDir()}, b.set...)...)
-	for _, proofs := range []map[string]func(*process){b.broker, b.topic, b.group} {
+	for _, proofs := range b.scopes() {
 		for _, key := range slices.Sorted(maps.Keys(proofs)) {
 			t.Run(key, func(t *testing.T) {
 				of := *p
