@@ -37,6 +37,7 @@ type control struct {
 	self      kafka.NodeID
 	rebalance time.Duration // between moves to preferred leaders; 0: never
 	offline   func() []kafka.DirID
+	cordoned  func() []kafka.DirID
 	dirFailed chan struct{} // buffered: offline tells more than the registration
 	patience  time.Duration // log.dir.failure.timeout.ms
 	log       *slog.Logger
@@ -96,6 +97,7 @@ func (c *control) step(ctx context.Context, deltas []delta) time.Duration {
 		return sweepEvery
 	}
 	ok := c.nameOffline(ctx, img, epoch)
+	ok = c.nameCordoned(ctx, img, epoch) && ok
 	ok = c.nameDirs(ctx, img, epoch) && ok
 	holder, held := img.ControllerHolder()
 	if !held || holder.Node != c.self || holder.BrokerEpoch != epoch {
@@ -137,27 +139,56 @@ func (c *control) nameOffline(ctx context.Context, img *meta.Image, epoch int64)
 	return res.Succeeded
 }
 
-// nameDirs writes into the partitions' states which directory holds each new log.
+// nameCordoned writes into the registration which log directories take no new
+// replicas, when that was changed.
+func (c *control) nameCordoned(ctx context.Context, img *meta.Image, epoch int64) bool {
+	dirs := c.cordoned()
+	self, ok := img.Broker(c.self)
+	if !ok || slices.Equal(dirs, self.Cordoned) {
+		return true
+	}
+	t, err := plan.SetCordoned(img, c.self, epoch, dirs)
+	if err != nil {
+		return false // registered anew meanwhile: the next image tells
+	}
+	res, err := c.store.Txn(ctx, t)
+	if err != nil {
+		c.log.Warn("cordoned log directories are not registered yet", "err", err)
+		return false
+	}
+	return res.Succeeded
+}
+
+// nameDirs writes into the partitions' states which directory holds each new
+// log, and each that moved.
 func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bool {
 	if len(c.unnamed) == 0 {
 		return true
 	}
-	as := make([]plan.Assignment, len(c.unnamed))
-	for i, a := range c.unnamed {
-		as[i] = plan.Assignment{Partition: a.Partition, Dir: a.Dir}
+	var as []plan.Assignment
+	var moves []plan.DirMove
+	seen := map[meta.PartitionID]bool{}
+	for _, a := range slices.Backward(c.unnamed) { // the last word counts
+		switch {
+		case seen[a.Partition]:
+		case a.From == kafka.DirUnassigned:
+			as = append(as, plan.Assignment{Partition: a.Partition, Dir: a.Dir})
+		default:
+			moves = append(moves, plan.DirMove{Partition: a.Partition, From: a.From, To: a.Dir})
+		}
+		seen[a.Partition] = true
 	}
 	batches, err := plan.AssignDirs(img, c.self, epoch, as)
-	if err != nil {
-		c.log.Warn("directories of new logs are not named yet", "err", err)
+	moved, merr := plan.MoveDirs(img, c.self, epoch, moves)
+	if err = errors.Join(err, merr); err != nil {
+		c.log.Warn("directories of logs are not named yet", "err", err)
 		return false
 	}
-	again, _, done := c.send(ctx, img.Keys(), batches)
+	again, _, done := c.send(ctx, img.Keys(), append(batches, moved...))
 	left := c.unnamed[:0]
 	for _, a := range c.unnamed {
-		for _, id := range again {
-			if id == a.Partition {
-				left = append(left, a)
-			}
+		if slices.Contains(again, a.Partition) {
+			left = append(left, a)
 		}
 	}
 	c.unnamed = left

@@ -17,6 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -286,6 +289,123 @@ func TestFailedSyncTakesOneDirectoryOffline(t *testing.T) {
 	for v := range acked {
 		if !have[v] {
 			t.Errorf("%q was acknowledged and is gone", v)
+		}
+	}
+}
+
+// A cordoned directory gets no new logs and takes no moves (KIP-1066); with all
+// of them cordoned no topic is made; lifting it while running is enough.
+func TestCordonedDirectories(t *testing.T) {
+	base := t.TempDir()
+	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	p := startBroker(t, vfs.Real, "log.dirs="+one+","+two, "metadata.log.dir="+filepath.Join(base, "metadata"), "cordoned.log.dirs="+two)
+	p.createTopic("t", 4)
+	for n := range 4 {
+		if !vfsExists(t, filepath.Join(one, fmt.Sprintf("t-%d", n))) {
+			t.Errorf("t-%d is not in the directory that takes logs", n)
+		}
+	}
+	tp := kafka.TopicPartition{Topic: "t"}
+	if err := p.b.parts.logs.Move(tp, two); !errors.Is(err, kerr.InvalidReplicaAssignment) {
+		t.Errorf("move to a cordoned directory: %v", err)
+	}
+	known := func(n int) func() bool {
+		return func() bool {
+			self, ok := p.b.parts.keeper.Image().Broker(1)
+			return ok && len(self.Cordoned) == n
+		}
+	}
+	p.b.parts.setCordoned([]string{"*"})
+	p.awaitImage(known(2))
+	r, err := kadm.NewClient(p.cl).CreateTopic(p.ctx(), 1, 1, nil, "none")
+	if !errors.Is(err, kerr.InvalidReplicationFactor) || !strings.Contains(r.ErrMessage, "cordoned") {
+		t.Errorf("topic without a directory: %v, %q", err, r.ErrMessage)
+	}
+	p.b.parts.setCordoned(nil)
+	p.awaitImage(known(0))
+	p.createTopic("some", 2)
+	for n := range 2 {
+		if !vfsExists(t, filepath.Join(two, fmt.Sprintf("some-%d", n))) {
+			t.Errorf("some-%d is not in the emptier directory", n)
+		}
+	}
+	if err := p.b.parts.logs.Move(tp, two); err != nil {
+		t.Errorf("move: %v", err)
+	}
+}
+
+// A log moved, and the broker stopped before the state named its directory: it
+// is not taken for lost, and the state learns where it is.
+func TestStopBeforeMoveIsNamed(t *testing.T) {
+	base := t.TempDir()
+	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	set := []string{"log.dirs=" + one + "," + two, "metadata.log.dir=" + filepath.Join(base, "metadata")}
+	p := startBroker(t, vfs.Real, set...)
+	id := p.createTopic("t", 1)
+	if err := p.produce("t", id, 0, -1, "before"); err != nil {
+		t.Fatal(err)
+	}
+	moved := make(chan replica.Assignment, 1)
+	p.b.parts.replicas.Moved = func(a replica.Assignment) { moved <- a } // and nobody writes it down
+	tp, to := kafka.TopicPartition{Topic: "t"}, one
+	if vfsExists(t, filepath.Join(one, "t-0")) {
+		to = two
+	}
+	if err := p.b.parts.logs.Move(tp, to); err != nil {
+		t.Fatal(err)
+	}
+	a := <-moved
+	if err := p.produce("t", id, 0, -1, "after"); err != nil {
+		t.Fatal(err)
+	}
+	state := func() (meta.Replica, meta.Replica) {
+		topic, _ := p.b.parts.keeper.Image().Topic("t")
+		return topic.Partitions[0].Replicas[0], topic.Partitions[0].ISR[0]
+	}
+	if r, in := state(); r.Dir != a.From || in.Dir != a.From {
+		t.Fatalf("the state names %v and %v, not %v", r.Dir, in.Dir, a.From)
+	}
+	p.end()
+
+	p = startBroker(t, vfs.Real, set...)
+	if r, in := state(); r.Dir != a.Dir || in.Dir != a.Dir {
+		t.Errorf("after the start the state names %v and %v, not %v", r.Dir, in.Dir, a.Dir)
+	}
+	if have := p.values("t", 1, 2); !have["before"] || !have["after"] {
+		t.Errorf("values: %v", have)
+	}
+}
+
+// An offline directory is told as such, and nothing moves there; the other one
+// is told as ever.
+func TestDescribeOfflineDirectory(t *testing.T) {
+	base := t.TempDir()
+	good, bad := filepath.Join(base, "good"), filepath.Join(base, "bad")
+	var s sick
+	p := startBroker(t, vfs.Faulty(vfs.Real, s.before), "log.dirs="+good+","+bad, "metadata.log.dir="+filepath.Join(base, "metadata"))
+	id := p.createTopic("t", 2)
+	where := int32(0)
+	if vfsExists(t, filepath.Join(good, "t-0")) {
+		where = 1
+	}
+	s.strike(bad, vfs.OpSync)
+	if err := p.produce("t", id, where, -1, "v"); err == nil {
+		t.Fatal("acknowledged although its sync failed")
+	}
+	req := kmsg.NewPtrDescribeLogDirsRequest()
+	resp, err := p.cl.Broker(1).Request(p.ctx(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range resp.(*kmsg.DescribeLogDirsResponse).Dirs {
+		if code := kerr.ErrorForCode(d.ErrorCode); (d.Dir == bad) != errors.Is(code, kerr.KafkaStorageError) || (d.Dir == bad) != (len(d.Topics) == 0) {
+			t.Errorf("%s: %v, %d topics", d.Dir, code, len(d.Topics))
+		}
+	}
+	for part, dir := range map[int32]string{1 - where: bad, where: good} {
+		err := p.b.parts.logs.Move(kafka.TopicPartition{Topic: "t", Partition: part}, dir)
+		if !errors.Is(err, kerr.KafkaStorageError) {
+			t.Errorf("t-%d to %s: %v", part, dir, err)
 		}
 	}
 }

@@ -84,6 +84,8 @@ func (d *dynamic) hand(c *config.Config) {
 	d.parts.server.SetLimits(connectionLimits(c.Network()))
 	d.parts.logs.SetProducerExpiration(c.Duration("producer.id.expiration.ms"))
 	d.parts.logs.SetRecoveryThreads(int(c.Int("num.recovery.threads.per.data.dir")))
+	d.parts.logs.SetMoveRate(c.Int("replica.alter.log.dirs.io.max.bytes.per.second"))
+	d.parts.setCordoned(c.List("cordoned.log.dirs"))
 }
 
 // openLogs opens the logs under the dynamic settings that the metadata store

@@ -164,6 +164,13 @@ func (k *imageKeeper) publish(img *meta.Image, d meta.Delta, resync bool, unname
 	}
 }
 
+// moved notes that a log is in another directory now.
+func (k *imageKeeper) moved(a replica.Assignment) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unnamed = append(k.unnamed, a)
+}
+
 // take hands out what was published since the last call, and the channel that
 // the next publication closes.
 func (k *imageKeeper) take() ([]delta, []replica.Assignment, <-chan struct{}) {

@@ -43,6 +43,7 @@ func (b *Broker) build() error {
 	s := newSettings(b.cfg, n.NodeID, b.log.With("part", "config"))
 	p.dirFailed = make(chan error, 1)
 	p.logs = storage.New(b.storageConfig(s), b.files, b.log.With("part", "storage"), b.reg)
+	p.logs.SetMoveRate(n.Storage.MoveBytesPerSecond)
 	var err error
 	p.store, err = etcdstore.New(b.metadataConfig(), b.log.With("part", "metadata"), b.reg)
 	if err != nil {
@@ -54,7 +55,11 @@ func (b *Broker) build() error {
 	s.image = p.keeper.Image
 	p.control = &control{
 		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
-		offline: b.offlineDirs, dirFailed: make(chan struct{}, 1), patience: n.Storage.OfflineReportingTimeout,
+		offline: b.offlineDirs, cordoned: p.logs.Cordoned, dirFailed: make(chan struct{}, 1), patience: n.Storage.OfflineReportingTimeout,
+	}
+	p.replicas.Moved = func(a replica.Assignment) {
+		p.keeper.moved(a)
+		p.control.dirsChanged()
 	}
 	if b.cfg.Bool("auto.leader.rebalance.enable") {
 		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
@@ -90,6 +95,8 @@ func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
 		Defaults:           storageConfig(s.static.Topic(nil)),
 		NodeID:             b.node.NodeID,
 		ProducerExpiration: n.ProducerIDExpiry,
+		Cordoned:           n.Cordoned,
+		MoveWorkers:        n.MoveWorkers,
 		DirFailed:          b.dirFailed,
 	}
 }
@@ -151,6 +158,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 		Settings:   s,
 		Dynamic:    s,
 		Levels:     b.levels,
+		LogDirs:    p.logs,
 		Limits: api.Limits{
 			FetchMaxBytes:     int(b.node.Network.FetchMaxBytes),
 			SessionSlots:      b.node.Network.FetchSessions,
@@ -178,6 +186,13 @@ func (b *Broker) dirFailed(_ kafka.DirID, err error, left int) {
 	case b.parts.dirFailed <- err:
 	default:
 	}
+}
+
+// setCordoned changes which log directories take no new replicas, now and in
+// the registration.
+func (p *parts) setCordoned(paths []string) {
+	p.logs.SetCordoned(paths)
+	p.control.dirsChanged()
 }
 
 // offlineDirs are the log directories that cannot be used until the next start.

@@ -60,7 +60,7 @@ func startRig(t *testing.T, mem *metastore.Mem, disk vfs.FS, startID string) *ri
 	var all sync.WaitGroup
 	control := &control{
 		keeper: r.keeper, store: r.store, self: rigNode, log: quiet,
-		offline: func() []kafka.DirID { return nil }, dirFailed: make(chan struct{}, 1),
+		offline: func() []kafka.DirID { return nil }, cordoned: r.logs.Cordoned, dirFailed: make(chan struct{}, 1),
 	}
 	follower := metastore.NewFollower(r.store, meta.KeysOf(rigCluster).Prefix(), func(u metastore.Update) error {
 		return r.keeper.apply(ctx, u)

@@ -149,19 +149,32 @@ func (b *Broker) follow(ctx context.Context) error {
 }
 
 // resign takes this broker out of the ISR of partitions whose log it lost,
-// before it registers (safety 3).
+// before it registers (safety 3). Logs that moved between its directories just
+// before the last stop are no losses: their states learn where they are.
 func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 	var losses []plan.Loss
 	for _, l := range b.parts.replicas.Lost(img) {
 		losses = append(losses, plan.Loss{Partition: l.Partition, LogMissing: l.LogMissing})
 	}
-	for _, batch := range plan.Resign(img, b.node.NodeID, losses) {
+	var moves []plan.DirMove
+	for _, a := range b.parts.replicas.Moves(img) {
+		moves = append(moves, plan.DirMove{Partition: a.Partition, From: a.From, To: a.Dir})
+	}
+	moved, err := plan.MoveDirs(img, b.node.NodeID, 0, moves)
+	if err != nil {
+		return err
+	}
+	lost := plan.Resign(img, b.node.NodeID, losses)
+	for i, batch := range append(lost, moved...) {
 		res, err := txn(ctx, b.parts.store, batch.Txn)
 		if err != nil {
 			return fmt.Errorf("give up lost partitions: %w", err)
 		}
 		if !res.Succeeded {
 			return errors.New("give up lost partitions: the metadata changed meanwhile; start again")
+		}
+		if i >= len(lost) {
+			continue
 		}
 		for _, c := range batch.Changes {
 			b.log.Warn("log of a partition is lost", "partition", c.Next.ID(), "leader_epoch", c.Next.LeaderEpoch)
@@ -226,6 +239,7 @@ func (b *Broker) registration() *meta.Broker {
 			self.Offline = append(self.Offline, d.ID)
 		}
 	}
+	self.Cordoned = b.parts.logs.Cordoned()
 	return self
 }
 

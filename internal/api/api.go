@@ -92,6 +92,7 @@ type Deps struct {
 	Partitions Partitions
 	Cluster    Cluster
 	Groups     Groups
+	LogDirs    LogDirs
 	Settings   Settings
 	Dynamic    Dynamic
 	Levels     *levels.Levels

@@ -29,6 +29,8 @@ func (a *API) newTable() server.Table {
 		server.On(2, 4, a.offsetForLeaderEpoch),
 		server.On(1, 4, a.describeConfigs),
 		server.On(0, 2, a.alterConfigs),
+		server.On(1, 2, a.alterReplicaLogDirs),
+		server.On(1, 5, a.describeLogDirs),
 		server.On(0, 3, a.createPartitions),
 		server.On(0, 3, a.deleteGroups),
 		server.On(0, 1, a.incrementalAlterConfigs),

@@ -69,6 +69,9 @@ type Storage struct {
 	FullProduceValidation   bool // barnabas.produce.validation=full
 	ReserveBytes            int64
 	OfflineReportingTimeout time.Duration
+	Cordoned                []string // cordoned.log.dirs, "*" for all
+	MoveWorkers             int      // num.replica.alter.log.dirs.threads; 0: one a directory
+	MoveBytesPerSecond      int64    // replica.alter.log.dirs.io.max.bytes.per.second
 }
 
 // Topics is what a topic gets that is created without saying.
@@ -154,9 +157,25 @@ func (c *Config) directories(b *Broker) error {
 		}
 	}
 	b.Storage.Dirs = dirs
+	if err := checkCordoned(dirs, c.List("cordoned.log.dirs")); err != nil {
+		return err
+	}
 	b.Metadata.Dir = c.Text("metadata.log.dir")
 	if b.Metadata.Dir == "" {
 		b.Metadata.Dir = dirs[0]
+	}
+	return nil
+}
+
+// checkCordoned refuses directories that are not among log.dirs (KIP-1066).
+func checkCordoned(dirs, cordoned []string) error {
+	for _, d := range cordoned {
+		switch {
+		case d == "*" && len(cordoned) > 1:
+			return errors.New("cordoned.log.dirs: * stands for all directories and must stand alone")
+		case d != "*" && !slices.Contains(dirs, d):
+			return fmt.Errorf("cordoned.log.dirs: %s is not among log.dirs", d)
+		}
 	}
 	return nil
 }
@@ -231,6 +250,9 @@ func (c *Config) storage(dirs []string) Storage {
 		FullProduceValidation:   c.Text("barnabas.produce.validation") == "full",
 		ReserveBytes:            c.Int("barnabas.disk.reserve.bytes"),
 		OfflineReportingTimeout: c.Duration("log.dir.failure.timeout.ms"),
+		Cordoned:                c.List("cordoned.log.dirs"),
+		MoveWorkers:             int(c.Int("num.replica.alter.log.dirs.threads")),
+		MoveBytesPerSecond:      c.Int("replica.alter.log.dirs.io.max.bytes.per.second"),
 	}
 }
 

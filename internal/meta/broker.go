@@ -20,6 +20,7 @@ type Broker struct {
 	Rack      string
 	Dirs      []kafka.DirID // every data directory, offline ones too
 	Offline   []kafka.DirID
+	Cordoned  []kafka.DirID // take no new replicas (KIP-1066)
 	Leaving   bool
 	Features  map[string][2]int16 // supported min, max; not to be changed
 
@@ -38,6 +39,7 @@ func (b *Broker) Clone() *Broker {
 	c.Listeners = slices.Clone(b.Listeners)
 	c.Dirs = slices.Clone(b.Dirs)
 	c.Offline = slices.Clone(b.Offline)
+	c.Cordoned = slices.Clone(b.Cordoned)
 	return &c
 }
 
@@ -50,6 +52,11 @@ func (b *Broker) Serves(dir kafka.DirID) bool {
 	return slices.Contains(b.Dirs, dir) && !slices.Contains(b.Offline, dir)
 }
 
+// HasRoom says whether b has a directory that takes new replicas.
+func (b *Broker) HasRoom() bool {
+	return slices.ContainsFunc(b.Dirs, func(d kafka.DirID) bool { return !slices.Contains(b.Cordoned, d) })
+}
+
 type brokerValue struct {
 	Version   int                 `json:"version"`
 	StartID   string              `json:"start_id"`
@@ -57,6 +64,7 @@ type brokerValue struct {
 	Rack      string              `json:"rack,omitempty"`
 	Dirs      []kafka.DirID       `json:"dirs"`
 	Offline   []kafka.DirID       `json:"offline_dirs,omitempty"`
+	Cordoned  []kafka.DirID       `json:"cordoned_dirs,omitempty"`
 	Leaving   bool                `json:"leaving,omitempty"`
 	Features  map[string][2]int16 `json:"features,omitempty"`
 }
@@ -76,7 +84,7 @@ func (*brokerValue) schema() *schema { return brokerSchema }
 func (b *Broker) Encode() []byte {
 	v := brokerValue{
 		Version: brokerSchema.version, StartID: b.StartID, Listeners: []listenerValue{}, Rack: b.Rack,
-		Dirs: b.Dirs, Offline: b.Offline, Leaving: b.Leaving, Features: b.Features,
+		Dirs: b.Dirs, Offline: b.Offline, Cordoned: b.Cordoned, Leaving: b.Leaving, Features: b.Features,
 	}
 	for _, l := range b.Listeners {
 		v.Listeners = append(v.Listeners, listenerValue(l))
@@ -96,7 +104,7 @@ func DecodeBroker(id kafka.NodeID, e kv.KV) (*Broker, error) {
 	}
 	b := &Broker{
 		ID: id, Epoch: e.CreateRev, ModRev: e.ModRev, Lease: e.Lease,
-		StartID: v.StartID, Rack: v.Rack, Dirs: v.Dirs, Offline: noEmpty(v.Offline),
+		StartID: v.StartID, Rack: v.Rack, Dirs: v.Dirs, Offline: noEmpty(v.Offline), Cordoned: noEmpty(v.Cordoned),
 		Leaving: v.Leaving, Features: v.Features, extra: x,
 	}
 	if len(b.Features) == 0 {

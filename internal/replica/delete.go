@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/storage"
 )
 
 // DeleteToHighWatermark is the offset of DeleteRecords that stands for all that
@@ -21,7 +23,7 @@ func (p *Partition) DeleteRecords(offset int64) (lowWatermark int64, err error) 
 	if err := before.err(); err != nil {
 		return -1, err
 	}
-	if c := p.log.Config(); c.Compact && !c.Delete {
+	if c := p.Log().Config(); c.Compact && !c.Delete {
 		return -1, fmt.Errorf("%w: records of %s are not to be deleted, by its cleanup.policy", kerr.PolicyViolation, p.tp)
 	}
 	if offset == DeleteToHighWatermark {
@@ -30,7 +32,7 @@ func (p *Partition) DeleteRecords(offset int64) (lowWatermark int64, err error) 
 	if offset < 0 {
 		return -1, fmt.Errorf("%w: no offset of %s: %d", kerr.OffsetOutOfRange, p.tp, offset)
 	}
-	err = p.log.DeleteBefore(offset)
+	log, err := p.deleteBefore(offset)
 	// Who does not lead any more answers for nobody; a deleted partition's log
 	// fails for that reason alone.
 	if after := p.role.Load(); after.epoch != before.epoch || after.err() != nil {
@@ -42,5 +44,21 @@ func (p *Partition) DeleteRecords(offset int64) (lowWatermark int64, err error) 
 	if err != nil {
 		return -1, fmt.Errorf("delete records: %w", err)
 	}
-	return p.log.Start(), nil
+	return log.Start(), nil
+}
+
+// deleteBefore raises the start of the log that serves the partition: of its
+// copy in another directory when that took its place meanwhile, for the one
+// before is no one's any more.
+func (p *Partition) deleteBefore(offset int64) (*storage.Log, error) {
+	for {
+		log := p.Log()
+		err := log.DeleteBefore(offset)
+		p.mu.Lock() // under which a log is swapped
+		moved := p.Log() != log
+		p.mu.Unlock()
+		if !moved {
+			return log, err
+		}
+	}
 }

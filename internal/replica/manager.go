@@ -28,6 +28,9 @@ type Settings func(img *meta.Image, topic string) (storage.Config, Rules)
 type Assignment struct {
 	Partition meta.PartitionID
 	Dir       kafka.DirID
+	// From is the directory that the log moved from: the state is to name Dir
+	// where it names that. Zero: the log is new.
+	From kafka.DirID
 }
 
 // Manager holds this broker's partitions and follows the metadata image. Get
@@ -40,6 +43,10 @@ type Manager struct {
 
 	mu     sync.RWMutex // the map only
 	hosted map[kafka.TopicPartition]*Partition
+
+	// Moved is told that a partition's log is in another directory now, which
+	// its state is to name. Set before the first Apply.
+	Moved func(Assignment)
 
 	unmade map[kafka.TopicPartition]bool // that are to be tried again; Apply's alone
 }
@@ -94,11 +101,47 @@ func (m *Manager) Lost(img *meta.Image) []Loss {
 			continue
 		}
 		log, ok := m.logs.Get(kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
+		if from, moved := movedFrom(log); moved && log.TopicID() == t.ID && from == named {
+			continue // it has just moved, and the state does not know yet: see Moves
+		}
 		if !ok || log.TopicID() != t.ID || log.Dir() != named {
 			out = append(out, Loss{p.ID(), here[named]})
 		}
 	}
 	return out
+}
+
+// Moves lists the partitions whose log moved to another directory shortly
+// before the last stop, so that their states name the old one. It is whole: the
+// old copy ended where this one goes on.
+func (m *Manager) Moves(img *meta.Image) []Assignment {
+	var out []Assignment
+	for p := range img.PartitionsNaming(m.self) {
+		t, _, ok := img.Partition(p.ID())
+		if !ok {
+			continue
+		}
+		log, ok := m.logs.Get(kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
+		if from, moved := movedFrom(log); ok && moved && log.TopicID() == t.ID && from == dirOf(p, m.self) {
+			out = append(out, Assignment{Partition: p.ID(), Dir: log.Dir(), From: from})
+		}
+	}
+	return out
+}
+
+func movedFrom(l *storage.Log) (kafka.DirID, bool) {
+	if l == nil {
+		return kafka.DirID{}, false
+	}
+	return l.MovedFrom()
+}
+
+// moved is a partition's news that its log is in another directory.
+func (m *Manager) moved(p *Partition, number int32) {
+	from, ok := p.Log().MovedFrom()
+	if ok && m.Moved != nil {
+		m.Moved(Assignment{Partition: meta.PartitionID{Topic: p.id, Partition: number}, Dir: p.Log().Dir(), From: from})
+	}
 }
 
 // dirOf is the directory that holds n's copy; DirLost when n has none.
@@ -246,16 +289,23 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 		m.mu.Lock()
 		m.hosted[c.tp] = p
 		m.mu.Unlock()
-		switch dirOf(c.state, m.self) {
-		case kafka.DirUnassigned:
-			out = append(out, Assignment{c.state.ID(), p.log.Dir()})
-		case p.log.Dir():
+		named, log := dirOf(c.state, m.self), p.Log()
+		from, moved := log.MovedFrom()
+		switch {
+		case named == kafka.DirUnassigned:
+			out = append(out, Assignment{Partition: c.state.ID(), Dir: log.Dir()})
+		case named == log.Dir(), moved && named == from:
+			if named == from && moved {
+				out = append(out, Assignment{Partition: c.state.ID(), Dir: log.Dir(), From: from})
+			} else {
+				log.Settled()
+			}
 			if err := m.enter(p, c, epoch); err != nil {
 				m.log.Debug("role not taken", "tp", c.tp, "err", err)
 				m.unmade[c.tp] = true
 			}
 		default:
-			m.log.Error("state names another directory than the one that holds the log", "tp", c.tp, "dir", p.log.Dir())
+			m.log.Error("state names another directory than the one that holds the log", "tp", c.tp, "dir", p.Log().Dir())
 		}
 	}
 	return out
@@ -288,7 +338,9 @@ func (m *Manager) open(ctx context.Context, img *meta.Image, c change) (*Partiti
 			return nil, err
 		}
 	}
-	return newPartition(c.tp, m.self, log, rules), nil
+	p := newPartition(c.tp, m.self, log, rules)
+	p.moved = func(p *Partition) { m.moved(p, c.tp.Partition) }
+	return p, nil
 }
 
 // replace makes room for a topic under the name of another: the other's
@@ -354,8 +406,7 @@ func (m *Manager) reconfigure(img *meta.Image, d *meta.Delta) {
 	for _, p := range m.All() {
 		if everyone || changed[p.tp.Topic] {
 			cfg, rules := m.settings(img, p.tp.Topic)
-			p.log.SetConfig(cfg)
-			p.configure(rules)
+			p.configure(cfg, rules)
 		}
 	}
 }
@@ -367,9 +418,11 @@ func (m *Manager) Close() {
 	}
 }
 
-// configure takes over rules; the high watermark may move by them.
-func (p *Partition) configure(r Rules) {
+// configure takes over rules; the high watermark may move by them. The log
+// cannot be replaced meanwhile.
+func (p *Partition) configure(c storage.Config, r Rules) {
 	p.mu.Lock()
+	p.Log().SetConfig(c)
 	p.rules.Store(&r)
 	p.view.MinInSync = r.MinInSync
 	woken := p.advanceLocked()

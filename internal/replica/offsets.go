@@ -39,7 +39,7 @@ func (p *Partition) ListOffset(ts int64, iso Isolation, current kafka.LeaderEpoc
 		return noOffset, err
 	}
 	marks := p.marks()
-	bound := marks.bound(iso, p.log.End())
+	bound := marks.bound(iso, p.Log().End())
 	var behind error
 	if iso != ReadLogEnd && marks.HW < r.epochStart {
 		behind = fmt.Errorf("%w: high watermark %d of %s is below the start of its term, %d",
@@ -47,7 +47,7 @@ func (p *Partition) ListOffset(ts int64, iso Isolation, current kafka.LeaderEpoc
 	}
 	switch ts {
 	case Earliest, EarliestLocal:
-		return ListResult{Offset: marks.LogStart, TimestampMs: -1, Epoch: p.log.EpochAt(marks.LogStart)}, nil
+		return ListResult{Offset: marks.LogStart, TimestampMs: -1, Epoch: p.Log().EpochAt(marks.LogStart)}, nil
 	case Latest:
 		if behind != nil {
 			return noOffset, behind
@@ -56,12 +56,12 @@ func (p *Partition) ListOffset(ts int64, iso Isolation, current kafka.LeaderEpoc
 	case LatestTiered, EarliestPendingCopy:
 		return noOffset, nil // nothing is tiered
 	case MaxTimestamp:
-		return p.found(bound, behind)(p.log.MaxTimestamp(bound))
+		return p.found(bound, behind)(p.Log().MaxTimestamp(bound))
 	}
 	if ts < 0 {
 		return noOffset, fmt.Errorf("%w: no such special timestamp: %d", kerr.UnsupportedVersion, ts)
 	}
-	return p.found(bound, behind)(p.log.OffsetForTime(ts, bound))
+	return p.found(bound, behind)(p.Log().OffsetForTime(ts, bound))
 }
 
 // found turns a look-up by time into an answer: one below the bound stands,
@@ -87,9 +87,9 @@ func (p *Partition) EpochEnd(current, asked kafka.LeaderEpoch) (kafka.LeaderEpoc
 		return kafka.NoEpoch, -1, err
 	}
 	if asked == r.epoch {
-		return asked, p.log.End(), nil // also before the term's first record
+		return asked, p.Log().End(), nil // also before the term's first record
 	}
-	epoch, end := p.log.EpochEnd(asked)
+	epoch, end := p.Log().EpochEnd(asked)
 	return epoch, end, nil
 }
 
@@ -101,11 +101,11 @@ func (p *Partition) Lag(now time.Time, offset int64) (records int64, age time.Du
 		return 0, 0, err
 	}
 	hw := p.hw.Load()
-	from := max(offset, p.log.Start())
+	from := max(offset, p.Log().Start())
 	if from >= hw {
 		return 0, 0, nil
 	}
-	ts, err := p.log.BatchTime(from)
+	ts, err := p.Log().BatchTime(from)
 	if err != nil {
 		return hw - from, 0, fmt.Errorf("lag in %s at %d: %w", p.tp, from, err)
 	}
@@ -121,5 +121,5 @@ func (p *Partition) Producers() ([]producers.Entry, error) {
 	if r := p.role.Load(); r.failed != nil {
 		return nil, r.err()
 	}
-	return p.log.Producers(), nil
+	return p.Log().Producers(), nil
 }

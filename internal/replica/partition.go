@@ -46,8 +46,12 @@ type Partition struct {
 	tp    kafka.TopicPartition
 	id    kafka.TopicID
 	self  kafka.NodeID
-	log   *storage.Log
 	rules atomic.Pointer[Rules]
+
+	// log is replaced under mu, when it has moved to another directory.
+	log atomic.Pointer[storage.Log]
+	// moved is told of that, with no lock held.
+	moved func(*Partition)
 
 	// role and hw are read without mu, and written under it.
 	role atomic.Pointer[role]
@@ -103,19 +107,37 @@ func (r *role) check(current kafka.LeaderEpoch) error {
 // newPartition wraps a log, in no role yet. Its high watermark is the one that
 // the log was opened with: the checkpointed one.
 func newPartition(tp kafka.TopicPartition, self kafka.NodeID, log *storage.Log, rules Rules) *Partition {
-	p := &Partition{tp: tp, id: log.TopicID(), self: self, log: log}
+	p := &Partition{tp: tp, id: log.TopicID(), self: self}
+	p.log.Store(log)
 	p.rules.Store(&rules)
 	p.role.Store(&role{epoch: kafka.NoEpoch})
 	p.hw.Store(min(max(log.HighWatermark(), log.Start()), log.End()))
-	log.SetHooks(storage.Hooks{Flushed: p.flushed, Failed: p.fail})
+	log.SetHooks(storage.Hooks{Flushed: p.flushed, Failed: p.dirFailed, Swap: p.swap})
 	return p
 }
 
 // TopicID of the partition's topic.
 func (p *Partition) TopicID() kafka.TopicID { return p.id }
 
-// Log gives the log beneath, for administration: sizes, directories, DeleteRecords.
-func (p *Partition) Log() *storage.Log { return p.log }
+// Log gives the log beneath, for administration: sizes, directories,
+// DeleteRecords. It is another one once the partition has moved to another
+// directory; the one before then refuses with KAFKA_STORAGE_ERROR.
+func (p *Partition) Log() *storage.Log { return p.log.Load() }
+
+// swap is the log's hook: the copy in another directory takes its place. Under
+// the mutex nothing is appended, and no mark moves.
+func (p *Partition) swap(to *storage.Log, do func() error) error {
+	p.mu.Lock()
+	err := do()
+	if err == nil {
+		p.log.Store(to)
+	}
+	p.mu.Unlock()
+	if err == nil && p.moved != nil {
+		p.moved(p)
+	}
+	return err
+}
 
 // HighWatermark is the offset below which records are committed.
 func (p *Partition) HighWatermark() int64 { return p.hw.Load() }
@@ -166,16 +188,16 @@ func (p *Partition) advanceAs(r *role) wakeUps {
 		return wakeUps{}
 	}
 	p.hw.Store(hw)
-	p.log.SetHighWatermark(hw)
+	p.Log().SetHighWatermark(hw)
 	return wakeUps{moved: true, commits: p.commits.Advance(hw)}
 }
 
 // position is the offset that this replica itself can be counted on for.
 func (p *Partition) position() int64 {
 	if p.rules.Load().Durable {
-		return p.log.FlushedEnd()
+		return p.Log().FlushedEnd()
 	}
-	return p.log.End()
+	return p.Log().End()
 }
 
 // AppendOpts of Append.
@@ -243,7 +265,7 @@ func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (Appen
 		return AppendResult{}, wakeUps{}, fmt.Errorf("%w: %d in sync, %d required", kerr.NotEnoughReplicas,
 			len(p.view.Committed), p.view.EffectiveMin())
 	}
-	a, err := p.log.Append(now, buf, r.epoch, o.Origin)
+	a, err := p.Log().Append(now, buf, r.epoch, o.Origin)
 	if err != nil {
 		return AppendResult{}, wakeUps{}, err
 	}
@@ -267,11 +289,11 @@ func (p *Partition) Admit() error {
 	if !p.view.Enough() {
 		return fmt.Errorf("%w: %d in sync, %d required", kerr.NotEnoughReplicas, len(p.view.Committed), p.view.EffectiveMin())
 	}
-	return p.log.Writable()
+	return p.Log().Writable()
 }
 
 // Bounds are the log's start and end.
-func (p *Partition) Bounds() (start, end int64) { return p.log.Start(), p.log.End() }
+func (p *Partition) Bounds() (start, end int64) { return p.Log().Start(), p.Log().End() }
 
 // AwaitCommitted waits until the high watermark of the term epoch reaches
 // offset: the last appended one + 1. Errors: NOT_LEADER_OR_FOLLOWER when the
@@ -293,8 +315,15 @@ func (p *Partition) AwaitCommitted(ctx context.Context, epoch kafka.LeaderEpoch,
 	return nil
 }
 
-// fail is the log's hook: its directory went offline. Nothing that waits can
-// be acknowledged any more.
+// dirFailed is the log's hook: its directory went offline.
+func (p *Partition) dirFailed(cause error) {
+	if p.Log().Failed() != nil { // else it has moved away from there
+		p.fail(cause)
+	}
+}
+
+// fail ends the partition for good: nothing that waits can be acknowledged any
+// more.
 func (p *Partition) fail(cause error) {
 	p.mu.Lock()
 	r := *p.role.Load()
@@ -338,10 +367,10 @@ func (p *Partition) enter(t term) error {
 	}
 	// The old term's waiters fail before anything of the new one is visible.
 	waiting := p.commits.Fail(int32(r.epoch), kerr.NotLeaderForPartition)
-	next := &role{epoch: t.epoch, leader: t.leader, epochStart: p.log.End()}
+	next := &role{epoch: t.epoch, leader: t.leader, epochStart: p.Log().End()}
 	var err error
 	if t.leader {
-		err = p.log.AssignEpoch(t.epoch, next.epochStart)
+		err = p.Log().AssignEpoch(t.epoch, next.epochStart)
 	}
 	if err != nil {
 		next.leader = false

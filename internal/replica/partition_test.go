@@ -46,7 +46,7 @@ func TestTermEndFailsTheWaiting(t *testing.T) {
 			next(p)
 			wantErr(t, "who waited", <-verdict, kerr.NotLeaderForPartition)
 			release()
-			if err := p.log.Sync(t.Context()); err != nil {
+			if err := p.Log().Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			p.advance()
@@ -96,14 +96,14 @@ func TestNoOtherTermAcknowledges(t *testing.T) {
 	for epoch := kafka.LeaderEpoch(1); epoch < 100; epoch += 2 {
 		reach(p, p.HighWatermark, p.HighWatermark()+1) // some is acknowledged
 		release := d.hold()                            // and some cannot become durable
-		reach(p, func() int64 { return p.log.End() - p.HighWatermark() }, 1)
+		reach(p, func() int64 { return p.Log().End() - p.HighWatermark() }, 1)
 		follow(t, p, epoch)
 		release()
 		at := p.HighWatermark()
-		if p.log.End() > at {
+		if p.Log().End() > at {
 			cut++
 		}
-		if err := p.log.Truncate(at); err != nil {
+		if err := p.Log().Truncate(at); err != nil {
 			t.Fatal(err)
 		}
 		lead(t, p, epoch+1, alone)
@@ -203,7 +203,7 @@ func TestHighWatermarkNeverGoesBack(t *testing.T) {
 	p := partitionOn(t, newDisk(), true)
 	done := make(chan struct{})
 	var watchers sync.WaitGroup
-	for _, mark := range []func() int64{p.HighWatermark, p.log.HighWatermark, func() int64 { return p.marks().HW }} {
+	for _, mark := range []func() int64{p.HighWatermark, p.Log().HighWatermark, func() int64 { return p.marks().HW }} {
 		watchers.Go(func() {
 			for last := int64(0); ; {
 				now := mark()
@@ -224,7 +224,7 @@ func TestHighWatermarkNeverGoesBack(t *testing.T) {
 		switch epoch % 4 {
 		case 0:
 			follow(t, p, epoch)
-			if err := p.log.Truncate(p.HighWatermark()); err != nil {
+			if err := p.Log().Truncate(p.HighWatermark()); err != nil {
 				t.Fatal(err)
 			}
 			epoch++
@@ -247,7 +247,7 @@ func TestMinInSync(t *testing.T) {
 	lead(t, p, 1, small)
 	_, err := p.Append(testAt, records("x"), AppendOpts{Acks: -1})
 	wantErr(t, "acks=all with one of two", err, kerr.NotEnoughReplicas)
-	if end := p.log.End(); end != 0 {
+	if end := p.Log().End(); end != 0 {
 		t.Errorf("%d records were appended", end)
 	}
 	put(t, p, records("x"), 1)
@@ -311,7 +311,7 @@ func TestFETCH03BoundsBeforeCommit(t *testing.T) {
 	for range 20 {
 		put(t, p, records("x"), 1)
 	}
-	if err := p.log.DeleteBefore(10); err != nil {
+	if err := p.Log().DeleteBefore(10); err != nil {
 		t.Fatal(err)
 	}
 	lead(t, p, 0, pair)
@@ -392,7 +392,7 @@ func TestInternalTopicsAreTheBrokersOwn(t *testing.T) {
 	p := partitionOn(t, newDisk(), false)
 	r := testRules(false)
 	r.Internal = true
-	p.configure(r)
+	p.configure(p.Log().Config(), r)
 	_, err := p.Append(testAt, records("x"), AppendOpts{Acks: 1})
 	wantErr(t, "from a client", err, kerr.InvalidTopicException)
 }

@@ -72,7 +72,7 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 			return res, err
 		}
 	}
-	end := p.log.End()
+	end := p.Log().End()
 	if r.Offset < res.LogStart || r.Offset > end {
 		return res, fmt.Errorf("%w: offset %d of %s is outside [%d, %d]", kerr.OffsetOutOfRange, r.Offset, p.tp, res.LogStart, end)
 	}
@@ -80,7 +80,11 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 	if r.Offset >= bound || r.Max <= 0 && !r.MinOne {
 		return res, nil
 	}
-	data, err := p.log.Read(r.Offset, bound, r.Max, r.MinOne)
+	log := p.Log()
+	data, err := log.Read(r.Offset, bound, r.Max, r.MinOne)
+	if now := p.Log(); err != nil && now != log {
+		data, err = now.Read(r.Offset, bound, r.Max, r.MinOne) // it moved meanwhile
+	}
 	if err != nil {
 		return res, fmt.Errorf("read %s at %d: %w", p.tp, r.Offset, err)
 	}
@@ -95,7 +99,7 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 		return res, nil
 	}
 	if r.Isolation == ReadCommitted && res.SizeBytes > 0 {
-		res.Aborted = p.log.Aborted(r.Offset, bound)
+		res.Aborted = p.Log().Aborted(r.Offset, bound)
 	}
 	return res, nil
 }
@@ -103,14 +107,14 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 // More reports whether r's limits kept out of res what could be read: waiting
 // for more bytes would then be in vain.
 func (p *Partition) More(r ReadReq, res ReadResult) bool {
-	bound := res.bound(r.Isolation, p.log.End())
+	bound := res.bound(r.Isolation, p.Log().End())
 	switch {
 	case r.Offset >= bound:
 		return false
 	case res.SizeBytes >= r.Max:
 		return true
 	}
-	all, err := p.log.Read(r.Offset, bound, math.MaxInt32, true)
+	all, err := p.Log().Read(r.Offset, bound, math.MaxInt32, true)
 	if err != nil {
 		return false
 	}
@@ -122,11 +126,11 @@ func (p *Partition) More(r ReadReq, res ReadResult) bool {
 // only be higher, and is capped by the mark that is reported with it.
 func (p *Partition) marks() ReadResult {
 	hw := p.hw.Load()
-	return ReadResult{HW: hw, LSO: p.lso(hw), LogStart: p.log.Start()}
+	return ReadResult{HW: hw, LSO: p.lso(hw), LogStart: p.Log().Start()}
 }
 
 func (p *Partition) lso(hw int64) int64 {
-	if first := p.log.FirstUnstable(hw); first >= 0 {
+	if first := p.Log().FirstUnstable(hw); first >= 0 {
 		return min(first, hw)
 	}
 	return hw
@@ -145,7 +149,7 @@ func (r *ReadResult) bound(i Isolation, end int64) int64 {
 
 // diverging compares the reader's last epoch with this log.
 func (p *Partition) diverging(r ReadReq) (*Diverging, error) {
-	epoch, end := p.log.EpochEnd(r.LastEpoch)
+	epoch, end := p.Log().EpochEnd(r.LastEpoch)
 	if epoch < 0 || end < 0 {
 		return nil, fmt.Errorf("%w: epoch %d of %s is unknown here", kerr.OffsetOutOfRange, r.LastEpoch, p.tp)
 	}

@@ -124,6 +124,7 @@ func (l *Log) closeFiles() error {
 		return err
 	}
 	l.flushed.Store(l.End())
+	l.reached = l.End()
 	l.point.Store(l.End())
 	return nil
 }
@@ -134,7 +135,9 @@ func (l *Log) release() {
 		_ = f.Close()
 	}
 	l.mu.Unlock()
-	for _, s := range *l.segs.Load() {
-		s.Release()
+	if segs := l.segs.Load(); segs != nil { // else it could not be opened
+		for _, s := range *segs {
+			s.Release()
+		}
 	}
 }

@@ -28,7 +28,7 @@ func (d *logDir) close(brokerEpoch int64) error {
 	var mu sync.Mutex
 	var errs []error
 	var again []*Log
-	parallel(d.list(), 0, func(l *Log) {
+	parallel(append(d.list(), d.listFutures()...), 0, func(l *Log) {
 		l.mu.Lock()
 		l.closed.Store(true)
 		l.mu.Unlock()

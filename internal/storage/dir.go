@@ -34,6 +34,7 @@ type logDir struct {
 
 	bad      atomic.Pointer[error] // set once: offline until the process restarts
 	full     atomic.Bool           // below the low-water mark
+	cordoned atomic.Bool           // takes no new logs (KIP-1066)
 	unstored atomic.Bool           // opened, but the checkpoints could not be written: no appends before
 	making   atomic.Int64          // logs that are being made here
 	written  atomic.Int64          // bytes since free space was last looked at
@@ -45,6 +46,7 @@ type logDir struct {
 
 	mu      sync.Mutex
 	logs    map[kafka.TopicPartition]*Log
+	futures map[kafka.TopicPartition]*Log // on their way here
 	retry   []*Log
 	deleted []deletion
 	// removed holds partitions that the checkpoints may still name although
@@ -244,7 +246,7 @@ func (d *logDir) writeCheckpoint(name string, value func(*Log) (int64, bool)) er
 	d.ckptMu.Lock()
 	defer d.ckptMu.Unlock()
 	out := make(map[kafka.TopicPartition]int64)
-	for _, l := range d.list() {
+	for _, l := range append(d.list(), d.listFutures()...) {
 		if v, ok := value(l); ok {
 			out[l.tp] = v
 		}

@@ -19,7 +19,7 @@
 // Append, AppendAsFollower, AssignEpoch, Truncate and Reset of one log are
 // serialized by the caller. Everything else may be called at any time.
 //
-// Locks are taken in this order: Manager.mu; Log.maint (what changes files
+// Locks are taken in this order: mover.admin; Manager.mu; Log.maint (what changes files
 // other than by appending); logDir.ckptMu (writes of checkpoints); Log.mu (the
 // append lock); then the leaves logDir.mu, syncState.mu, flusher.mu and those
 // of package segment. No lock but maint and ckptMu is held across a sync, and
@@ -79,6 +79,32 @@
 //	            check, cut, sync | drop segments behind a hole, D | remove
 //	            producer snapshots above the end, D | indexes, epochs, D
 //	            | recovery points
+//
+// # Moves
+//
+// A log moves to another directory as a copy, the future log: a directory
+// topic-0.<id>-future like any log's, with the mark barnabas.moved, which
+// names the directory that it comes from. The copy is filled from the log
+// while that is written, follows its truncations and its start, and counts for
+// nothing. When it has caught up, what is told as flushed is held back to what
+// both have on disk (Log.mirror), until both are equal while the partition is
+// not written; then one rename makes the copy the log.
+//
+//	swap        (appends held) copy the rest, equal ends, starts, epochs |
+//	            rename the future directory | (appends go to it)
+//	            | sync .log | D(new log directory) | rename the old directory
+//	            to -delete, D(old log directory) | FlushedEnd may rise
+//	            | the metadata names the new directory | remove the mark, D
+//
+// So at every instant one of the two has all that was told as flushed, and a
+// start knows which: where two directories hold a partition, the one with the
+// mark of the other is the newer; where only a future log is beside the log, it
+// is a copy, cut where it parts from the log. The mark stays until the old
+// directory is gone and the metadata names the new one, so that the log is not
+// taken for lost meanwhile. When the rename itself fails, barnabas.kept is made
+// durable in the old directory first: it outweighs a mark.
+//
+// # Recovery
 //
 // Recovery takes epochs, indexes and producer state below the recovery point
 // from their files, and everything above it from the batches. A log above its

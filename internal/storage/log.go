@@ -62,7 +62,10 @@ type Log struct {
 	hw        atomic.Int64
 	point     atomic.Int64 // recovery point as stored, or about to be: lowered before the file, raised after
 	closed    atomic.Bool
-	undecided atomic.Bool // producer state holds transactions that are open or ended above the high watermark
+	future    atomic.Bool // it is on its way here and nobody's log yet
+	origin    atomic.Pointer[origin]
+	next      atomic.Pointer[Log] // what took its place, once it moved
+	undecided atomic.Bool         // producer state holds transactions that are open or ended above the high watermark
 
 	epochs *epochs.Cache
 
@@ -84,6 +87,9 @@ type Log struct {
 	snapped   bool       // a snapshot was taken since the log was opened
 	spare     spare
 	rolled    bool  // since the last flush: asks for one, durable acks or not
+	reached   int64 // offset that syncs have covered: the flushed end, but for the mirror
+	mirror    *Log  // future log that has to have it too before it counts as flushed
+	cutFuture int64 // lowest truncation that the future log did not follow yet
 	unflushed int64 // records since the last sync, for flush.messages
 
 	sync syncState
@@ -104,6 +110,10 @@ type Hooks struct {
 	Flushed func(end int64)
 	// Failed tells that the log directory went offline.
 	Failed func(err error)
+	// Swap has do put the log's future one, to, in its place: the owner calls
+	// it while nothing is appended, and uses to from then on unless do failed.
+	// Alone of the hooks it may be called by others than the flusher.
+	Swap func(to *Log, do func() error) error
 }
 
 // SetHooks replaces the hooks. A directory that failed before is reported at once.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +38,8 @@ type ManagerConfig struct {
 	MaxOpenFiles       int           // data files kept open; 4096. Half as many may be ready for segments to come
 	MaxIndexBytes      int64         // index blocks kept in memory; 64 MiB
 	StrayDelay         time.Duration // after which a -stray directory is deleted; 7 days
+	Cordoned           []string      // of Dirs: they take no new logs; "*" for all
+	MoveWorkers        int           // logs that move between directories at once; as many as there are directories
 	// ConfigFor gives a log that is found on disk its configuration, when the
 	// topic is known already; nil, or ok false, means Defaults.
 	ConfigFor func(tp kafka.TopicPartition, id kafka.TopicID) (cfg Config, ok bool)
@@ -63,6 +65,9 @@ func (c *ManagerConfig) setDefaults() {
 	}
 	if c.MaxOpenFiles <= 0 {
 		c.MaxOpenFiles = 4096
+	}
+	if c.MoveWorkers <= 0 {
+		c.MoveWorkers = len(c.Dirs)
 	}
 	if c.MaxIndexBytes <= 0 {
 		c.MaxIndexBytes = 64 << 20
@@ -97,8 +102,10 @@ type Manager struct {
 	tasks    tasks
 	wake     chan struct{}
 	claimed  bool
+	mover    *mover
 
-	pickMu sync.Mutex // one choice of a directory at a time
+	pickMu sync.Mutex                       // one choice of a directory at a time
+	wished map[kafka.TopicPartition]*logDir // where logs are to be made
 
 	mu   sync.RWMutex
 	logs map[kafka.TopicPartition]*Log
@@ -114,6 +121,7 @@ func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Reg
 	m := &Manager{cfg: cfg, fs: fsys, logger: logger, logs: map[kafka.TopicPartition]*Log{}, flushers: map[uint64]*flusher{}, wake: make(chan struct{}, 1)}
 	m.recovery.Store(int64(cfg.RecoveryThreads))
 	m.expiry.Store(int64(cfg.ProducerExpiration))
+	m.mover, m.wished = newMover(m), map[kafka.TopicPartition]*logDir{}
 	m.files = segment.NewFiles(fsys, cfg.MaxOpenFiles, cfg.MaxIndexBytes)
 	m.metrics = newMetrics(reg, func() float64 { return float64(m.files.Open()) })
 	if reg != nil {
@@ -121,8 +129,9 @@ func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Reg
 	}
 	for _, path := range cfg.Dirs {
 		m.dirs = append(m.dirs, &logDir{m: m, path: filepath.Clean(path), logger: logger, files: m.files, logs: map[kafka.TopicPartition]*Log{},
-			removed: map[kafka.TopicPartition]bool{}, stored: map[string][sha256.Size]byte{}})
+			futures: map[kafka.TopicPartition]*Log{}, removed: map[kafka.TopicPartition]bool{}, stored: map[string][sha256.Size]byte{}})
 	}
+	m.SetCordoned(cfg.Cordoned)
 	return m
 }
 
@@ -245,7 +254,7 @@ func (m *Manager) Create(tp kafka.TopicPartition, id kafka.TopicID, cfg Config) 
 	} else if ok {
 		return nil, l.failed()
 	}
-	d, err := m.pick()
+	d, err := m.pick(tp)
 	if err != nil {
 		return nil, err
 	}
@@ -268,8 +277,9 @@ func (l *Log) adoptID(id kafka.TopicID, cfg Config) error {
 }
 
 // pick chooses the directory with the fewest partitions, those included that
-// others are making, and counts one more that is being made.
-func (m *Manager) pick() (*logDir, error) {
+// others are making, and counts one more that is being made. Cordoned ones are
+// taken only where there is no other: then the partition was placed before.
+func (m *Manager) pick(tp kafka.TopicPartition) (*logDir, error) {
 	m.pickMu.Lock()
 	defer m.pickMu.Unlock()
 	var best *logDir
@@ -281,12 +291,19 @@ func (m *Manager) pick() (*logDir, error) {
 			continue
 		}
 		d.mu.Lock()
-		n := len(d.logs) + int(d.making.Load())
+		n := len(d.logs) + len(d.futures) + int(d.making.Load())
 		d.mu.Unlock()
+		if d.cordoned.Load() {
+			n += math.MaxInt / 2
+		}
+		if m.wished[tp] == d {
+			n = -1
+		}
 		if best == nil || n < least {
 			best, least = d, n
 		}
 	}
+	delete(m.wished, tp)
 	if best == nil {
 		return nil, fmt.Errorf("every log directory is offline: %w: %w", last, kerr.KafkaStorageError)
 	}
@@ -297,7 +314,10 @@ func (m *Manager) pick() (*logDir, error) {
 func (m *Manager) createIn(d *logDir, tp kafka.TopicPartition, id kafka.TopicID, cfg Config) (*Log, error) {
 	path := d.join(tp.String())
 	l := d.newLog(tp, id, path, cfg)
-	err := d.forgetRemoved(tp)
+	err := m.dropOrphans(tp)
+	if err == nil {
+		err = d.forgetRemoved(tp)
+	}
 	if err == nil {
 		err = m.fs.MkdirAll(path)
 	}
@@ -348,6 +368,11 @@ func (m *Manager) Stray(tp kafka.TopicPartition) error {
 }
 
 func (m *Manager) moveAway(tp kafka.TopicPartition, id kafka.TopicID, suffix string) error {
+	m.mover.admin.Lock()
+	defer m.mover.admin.Unlock()
+	if err := m.mover.callOff(tp); err != nil {
+		m.logger.Warn("copy of a log is not removed", "tp", tp, "err", err)
+	}
 	m.mu.RLock()
 	l, ok := m.logs[tp]
 	m.mu.RUnlock()
@@ -360,15 +385,21 @@ func (m *Manager) moveAway(tp kafka.TopicPartition, id kafka.TopicID, suffix str
 	if err := l.d.offline(); err != nil {
 		return l.failed()
 	}
-	name, err := awayName(tp, suffix)
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	was := l.closed.Swap(true)
 	l.mu.Unlock()
 	if was {
 		return nil
+	}
+	return m.renameAway(l, suffix)
+}
+
+// renameAway ends a log that is closed: its directory gets a name that says
+// what will become of it.
+func (m *Manager) renameAway(l *Log, suffix string) error {
+	name, err := awayName(l.tp, suffix)
+	if err != nil {
+		return err
 	}
 	// A flush under way would write its files under the old name, where another
 	// topic's log may be next.
@@ -377,19 +408,16 @@ func (m *Manager) moveAway(tp kafka.TopicPartition, id kafka.TopicID, suffix str
 	defer l.maint.Unlock()
 	path := l.d.join(name)
 	if err := m.fs.Rename(l.Path(), path); err != nil {
-		l.closed.Store(false)
+		m.mu.RLock()
+		if m.logs[l.tp] == l {
+			l.closed.Store(false)
+		}
+		m.mu.RUnlock()
 		return l.writeFailed(err)
 	}
 	l.dir.Set(path)
 	l.epochs.Moved(path)
-	m.mu.Lock()
-	delete(m.logs, tp)
-	m.mu.Unlock()
-	l.d.mu.Lock()
-	delete(l.d.logs, tp)
-	l.d.removed[tp] = true
-	l.d.mu.Unlock()
-	m.metrics.logs.Dec()
+	m.forget(l)
 	l.wakeWaiters()
 	l.release()
 	if err := m.fs.SyncDir(l.d.path); err != nil {
@@ -401,8 +429,29 @@ func (m *Manager) moveAway(tp kafka.TopicPartition, id kafka.TopicID, suffix str
 		delay = m.cfg.StrayDelay
 	}
 	l.d.schedule(deletion{due: m.now().Add(delay), path: path})
-	l.logs.Info("log directory renamed", "tp", tp, "to", name)
+	l.logs.Info("log directory renamed", "tp", l.tp, "to", name)
 	return nil
+}
+
+// forget takes a log out of the lists.
+func (m *Manager) forget(l *Log) {
+	m.mu.Lock()
+	if m.logs[l.tp] == l {
+		delete(m.logs, l.tp)
+	}
+	m.mu.Unlock()
+	l.d.mu.Lock()
+	if l.d.logs[l.tp] == l {
+		delete(l.d.logs, l.tp)
+	}
+	if l.d.futures[l.tp] == l {
+		delete(l.d.futures, l.tp)
+	}
+	l.d.removed[l.tp] = true
+	l.d.mu.Unlock()
+	if !l.future.Load() {
+		m.metrics.logs.Dec()
+	}
 }
 
 // dirFailed tells the owner; it runs in a goroutine of its own.
@@ -424,61 +473,5 @@ func (m *Manager) kick() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
-	}
-}
-
-// parallel runs do for each log on a few goroutines.
-func parallel(logs []*Log, workers int, do func(*Log)) {
-	if workers <= 0 {
-		workers = 2 * runtime.GOMAXPROCS(0)
-	}
-	next := make(chan *Log)
-	var wg sync.WaitGroup
-	for range min(workers, len(logs)) {
-		wg.Go(func() {
-			for l := range next {
-				do(l)
-			}
-		})
-	}
-	for _, l := range logs {
-		next <- l
-	}
-	close(next)
-	wg.Wait()
-}
-
-// tasks counts goroutines that tell owners of failures. Unlike a WaitGroup it
-// may be added to while someone waits.
-type tasks struct {
-	mu   sync.Mutex
-	cond *sync.Cond
-	n    int
-}
-
-// Go runs f in a goroutine that Wait waits for.
-func (t *tasks) Go(f func()) {
-	t.mu.Lock()
-	if t.cond == nil {
-		t.cond = sync.NewCond(&t.mu)
-	}
-	t.n++
-	t.mu.Unlock()
-	go func() {
-		f()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.n--; t.n == 0 {
-			t.cond.Broadcast()
-		}
-	}()
-}
-
-// Wait returns when none runs.
-func (t *tasks) Wait() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for t.n > 0 {
-		t.cond.Wait()
 	}
 }

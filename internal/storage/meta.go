@@ -218,6 +218,9 @@ func parsePartitionDir(name string) (kafka.TopicPartition, string, bool) {
 const (
 	deleteDirSuffix = "-delete"
 	strayDirSuffix  = "-stray"
+	futureDirSuffix = "-future" // a log on its way here from another directory
+
+	maxNameLen = 255 // of file systems
 )
 
 // awayName is Apache Kafka's name for a directory on its way out:
@@ -229,7 +232,7 @@ func awayName(tp kafka.TopicPartition, suffix string) (string, error) {
 	}
 	tail := fmt.Sprintf("-%d.%x%s", tp.Partition, id, suffix)
 	topic := tp.Topic
-	if n := 255 - len(tail); len(topic) > n {
+	if n := maxNameLen - len(tail); len(topic) > n {
 		topic = topic[:n]
 	}
 	return topic + tail, nil

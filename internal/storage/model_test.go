@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -130,11 +131,17 @@ type history struct {
 
 	// crash is called at every change of the file system.
 	crash func(op vfs.Op)
+
+	hooks sync.Mutex
+	dirs  []string // log directories; /d when nil
+	epoch bool     // a truncation begins a new epoch, as leaders see to
 }
 
 func (h *history) open(fsys *vfs.Mem) {
 	h.fs = fsys
 	wrapped := vfs.Wrap(fsys, vfs.Hooks{Before: func(op vfs.Op) error {
+		h.hooks.Lock() // directories are opened side by side
+		defer h.hooks.Unlock()
 		if op.Kind.Changes() && h.crash != nil {
 			h.crash(op)
 		}
@@ -144,6 +151,9 @@ func (h *history) open(fsys *vfs.Mem) {
 		return nil
 	}})
 	cfg := managerConfig("/d")
+	if h.dirs != nil {
+		cfg.Dirs = h.dirs
+	}
 	cfg.MaxOpenFiles, cfg.MaxIndexBytes = 2, 512
 	cfg.Defaults = h.cfg
 	b := &box{tb: h.t, m: New(cfg, wrapped, testLogger(h.t), nil), stop: func() {}}
@@ -174,12 +184,17 @@ func (h *history) fatal(format string, args ...any) {
 }
 
 func (h *history) create() {
+	if _, there := h.box.m.Get(testTP); h.faulted && !there {
+		h.dead = true // its directory did not open: whoever knows that it was there makes no other
+		return
+	}
 	l, err := h.box.m.Create(testTP, testID, h.cfg)
 	if err != nil {
-		h.fatal("create: %v", err)
+		h.failed("create", err)
+		return
 	}
 	h.log = l
-	l.SetHooks(Hooks{Flushed: func(end int64) { h.m.acked = max(h.m.acked, end) }})
+	l.SetHooks(Hooks{Flushed: func(end int64) { h.m.acked = max(h.m.acked, end) }, Swap: h.swap})
 }
 
 func (h *history) logf(format string, args ...any) {
@@ -320,6 +335,9 @@ func (h *history) truncate() {
 		return
 	}
 	h.m.extra = nil
+	if h.epoch {
+		h.m.epoch++
+	}
 	if l.End() != cut {
 		h.fatal("truncated to %d, want %d", l.End(), cut)
 	}
@@ -351,7 +369,9 @@ func (h *history) restart() {
 	if h.dead {
 		return
 	}
-	h.create()
+	if h.create(); h.dead {
+		return
+	}
 	h.check("after a clean restart")
 	h.resend()
 	if h.log.End() != h.m.end() {

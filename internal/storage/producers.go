@@ -50,12 +50,26 @@ func (l *Log) applyProducers(s *segment.Segment, u *producers.Update) {
 
 func (l *Log) noteUndecided() { l.undecided.Store(l.prods.FirstUnstable(0) >= 0) }
 
+// lockState locks the log that has the producers' state: this one, or what took
+// its place since the caller got it.
+func (l *Log) lockState() *Log {
+	for {
+		l.mu.Lock()
+		next := l.next.Load()
+		if next == nil {
+			return l
+		}
+		l.mu.Unlock()
+		l = next
+	}
+}
+
 // FirstUnstable is the first offset of an open or undecided (above hw) transaction, or -1.
 func (l *Log) FirstUnstable(hw int64) int64 {
 	if !l.undecided.Load() {
 		return -1
 	}
-	l.mu.Lock()
+	l = l.lockState()
 	defer l.mu.Unlock()
 	first := l.prods.FirstUnstable(hw)
 	if first >= 0 {
@@ -66,7 +80,7 @@ func (l *Log) FirstUnstable(hw int64) int64 {
 
 // Producers returns what is known of the log's producers, sorted by id.
 func (l *Log) Producers() []producers.Entry {
-	l.mu.Lock()
+	l = l.lockState()
 	defer l.mu.Unlock()
 	return l.prods.Entries()
 }
@@ -74,7 +88,7 @@ func (l *Log) Producers() []producers.Entry {
 // StartVerification returns the guard under which a transaction's coordinator
 // is asked (KIP-890), for Txn.Guard; nil when nothing has to be asked.
 func (l *Log) StartVerification(now time.Time, producerID int64, epoch int16, firstSeq int32, bumps bool) (*producers.Guard, error) {
-	l.mu.Lock()
+	l = l.lockState()
 	defer l.mu.Unlock()
 	return l.prods.StartVerification(producerID, epoch, firstSeq, bumps, now)
 }

@@ -142,6 +142,9 @@ func batchTime(segs []*segment.Segment, offset int64) (tsMs int64, err error) {
 
 // Aborted returns the aborted transactions that overlap [from, to).
 func (l *Log) Aborted(from, to int64) []AbortedTxn {
+	for next := l.next.Load(); next != nil; next = l.next.Load() {
+		l = next // it moved: the old files are about to go
+	}
 	segs := *l.segs.Load()
 	var found []segment.Aborted
 	for i := find(segs, from); i < len(segs); i++ {

@@ -73,6 +73,7 @@ func (o *opening) open(ctx context.Context) error {
 	l.publish(o.segs)
 	l.end.Store(end)
 	l.flushed.Store(end)
+	l.reached = end
 	l.start.Store(min(max(o.start, o.segs[0].Base()), end))
 	l.hw.Store(min(max(o.hw, l.Start()), end))
 	l.point.Store(end)
@@ -383,7 +384,8 @@ func (o *opening) loadProducers(end int64) error {
 	var err error
 	l.prods, err = l.replay(o.segs, min(end, o.reindex), end, o.reindex)
 	if err == nil {
-		l.snapped = !l.prods.SnapshotDue() && o.found
+		// A copy's first snapshot came with it, and must not be written over.
+		l.snapped = !l.prods.SnapshotDue() && (o.found || l.future.Load())
 		l.prods.AdvanceHighWatermark(l.HighWatermark())
 		l.noteUndecided()
 	}
@@ -475,7 +477,7 @@ func (l *Log) replaySegment(st *producers.State, s *segment.Segment, from, end, 
 func (d *logDir) newLog(tp kafka.TopicPartition, id kafka.TopicID, path string, cfg Config) *Log {
 	l := &Log{m: d.m, d: d, tp: tp, id: id, dir: segment.NewDir(path), logs: d.logger}
 	l.cfg.Store(&cfg)
-	l.cutLow = math.MaxInt64
+	l.cutLow, l.cutFuture = math.MaxInt64, math.MaxInt64
 	l.epochs = epochs.New(d.m.fs, path, d.logger)
 	return l
 }

@@ -49,10 +49,16 @@ func (m *Manager) Open(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := m.endMoves(); err != nil {
+		m.unlock()
+		return fmt.Errorf("end of a move between log directories: %w", err)
+	}
 	errs := make([]error, len(m.dirs))
 	var wg sync.WaitGroup
 	for i, d := range m.dirs {
-		wg.Go(func() { errs[i] = d.open(ctx) })
+		if errs[i] = d.offline(); errs[i] == nil {
+			wg.Go(func() { errs[i] = d.open(ctx) })
+		}
 	}
 	wg.Wait()
 	left := 0
@@ -71,6 +77,9 @@ func (m *Manager) Open(ctx context.Context) error {
 	if left == 0 {
 		m.unlock()
 		return fmt.Errorf("no log directory can be used: %w", errors.Join(errs...))
+	}
+	if err := m.resumeMoves(); err != nil {
+		m.logger.Warn("copies of logs are not all removed", "err", err)
 	}
 	return nil
 }
@@ -253,6 +262,12 @@ func (d *logDir) openLogs(ctx context.Context) error {
 			d.schedule(deletion{due: d.m.now().Add(d.m.cfg.Defaults.FileDeleteDelay), path: path})
 		case strings.HasSuffix(name, strayDirSuffix):
 			d.schedule(deletion{due: d.m.now().Add(d.m.cfg.StrayDelay), path: path})
+		case isFuture(name):
+			if tp, ok := parseFutureDir(name); ok {
+				if err := d.openFuture(ctx, name, tp); err != nil {
+					return err
+				}
+			}
 		default:
 			if tp, _, ok := parsePartitionDir(name); ok {
 				if fi, err := d.m.fs.Stat(path); err == nil && fi.IsDir() {
@@ -296,6 +311,9 @@ func (d *logDir) openLog(ctx context.Context, tp kafka.TopicPartition) error {
 			l.SetConfig(cfg)
 		}
 	}
+	if err := l.loadOrigin(); err != nil {
+		return err
+	}
 	o := opening{l: l, clean: d.clean, point: d.points[tp], start: d.starts[tp], hw: d.marks[tp]}
 	if err := o.open(ctx); err != nil {
 		return fmt.Errorf("open log %s: %w", l.Path(), err)
@@ -328,6 +346,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	slow.Go(func() { m.every(ctx, m.cfg.MarksInterval, m.storing((*logDir).writeHighWatermarks)) })
 	slow.Go(func() { m.every(ctx, m.cfg.FlushInterval, func(context.Context) { m.flushByTime(m.now()) }) })
 	slow.Go(func() { m.every(ctx, m.cfg.RetentionInterval, func(context.Context) { m.Retain(m.now()) }) })
+	for range m.cfg.MoveWorkers {
+		slow.Go(func() { m.mover.run(ctx) })
+	}
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for ctx.Err() == nil {
@@ -339,6 +360,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			for _, d := range m.dirs {
 				d.checkSpace()
 			}
+			m.mover.tick()
 		}
 	}
 	slow.Wait()
@@ -376,6 +398,7 @@ func (m *Manager) tick() {
 			l.requestSync()
 		}
 	}
+	m.mover.tick()
 }
 
 // flushByTime asks for the syncs that flush.ms wants.

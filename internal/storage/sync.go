@@ -204,11 +204,8 @@ func (l *Log) flush() error {
 	}
 	clear(l.unsynced[len(kept):])
 	l.unsynced = kept
-	target = min(target, l.cutLow)
-	raised := target > l.flushed.Load()
-	if raised {
-		l.flushed.Store(target)
-	}
+	l.reached = max(l.reached, min(target, l.cutLow))
+	target, raised := l.raiseFlushed()
 	l.mu.Unlock()
 	if h := l.hooks.Load(); raised && h != nil && h.Flushed != nil {
 		h.Flushed(target)
@@ -236,6 +233,9 @@ func (l *Log) syncFiles(dirty []*segment.Segment, active *segment.Segment, newFi
 			return epochsError{err}
 		}
 	}
+	if o := l.origin.Load(); o != nil && !l.future.Load() {
+		return o.leave(l)
+	}
 	return nil
 }
 
@@ -250,7 +250,7 @@ func (e epochsError) Unwrap() error { return e.error }
 func (l *Log) flushFailed(err error, newFiles bool) error {
 	var ee epochsError
 	full := errors.As(err, &ee) && errors.Is(err, vfs.ErrNoSpace)
-	if full || errors.Is(err, vfs.ErrTooManyFiles) {
+	if full || errors.Is(err, vfs.ErrTooManyFiles) || errors.Is(err, errHeld) {
 		l.mu.Lock()
 		l.newFiles = l.newFiles || newFiles
 		l.mu.Unlock()

@@ -233,7 +233,8 @@ func (l *Log) afterCut(segs []*segment.Segment, keep int, end int64, prods *prod
 		l.unsynced = append(l.unsynced, segs[keep-1])
 	}
 	l.newFiles = true
-	l.cutLow = min(l.cutLow, end)
+	l.cutLow, l.cutFuture = min(l.cutLow, end), min(l.cutFuture, end)
+	l.reached = min(l.reached, end)
 	l.prods = prods
 	l.prods.AdvanceHighWatermark(l.HighWatermark())
 	l.snaps = slices.DeleteFunc(l.snaps, func(s snapshot) bool { return s.offset > end })

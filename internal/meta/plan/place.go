@@ -70,11 +70,12 @@ func arrange(brokers []*meta.Broker) (nodes []kafka.NodeID, racks []string) {
 	return nodes, racks
 }
 
-// active are the brokers that may get new replicas.
+// active are the brokers that may get new replicas: those that stay, and have
+// a directory that is not cordoned.
 func active(img *meta.Image) []*meta.Broker {
 	var out []*meta.Broker
 	for _, b := range img.Brokers() {
-		if !b.Leaving {
+		if !b.Leaving && b.HasRoom() {
 			out = append(out, b)
 		}
 	}
@@ -86,7 +87,7 @@ func placeable(brokers []*meta.Broker, factor int) error {
 	switch {
 	case len(brokers) == 0:
 		return refuse(kerr.InvalidReplicationFactor,
-			"Unable to replicate the partition %d time(s): All brokers are currently fenced or in controlled shutdown.", factor)
+			"Unable to replicate the partition %d time(s): All brokers are currently fenced, or have all their log directories cordoned.", factor)
 	case factor > len(brokers):
 		return refuse(kerr.InvalidReplicationFactor,
 			"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.",
@@ -108,9 +109,14 @@ func checkManual(img *meta.Image, replicas []kafka.NodeID, factor int) error {
 	}
 	sorted := slices.Sorted(slices.Values(replicas))
 	for n, node := range sorted {
-		if _, ok := img.Broker(node); !ok {
+		b, ok := img.Broker(node)
+		if !ok {
 			return refuse(kerr.InvalidReplicaAssignment,
 				"The manual partition assignment includes broker %d, but no such broker is registered.", node)
+		}
+		if !b.HasRoom() {
+			return refuse(kerr.InvalidReplicaAssignment,
+				"The manual partition assignment includes broker %d, but all its log directories are cordoned.", node)
 		}
 		if n > 0 && sorted[n-1] == node {
 			return refuse(kerr.InvalidReplicaAssignment,

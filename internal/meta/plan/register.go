@@ -78,6 +78,12 @@ func SetOffline(img *meta.Image, node kafka.NodeID, epoch int64, dirs []kafka.Di
 	return rewrite(img, node, epoch, func(b *meta.Broker) { b.Offline = slices.Clone(dirs) })
 }
 
+// SetCordoned plans that a broker names the data directories that take no new
+// replicas (KIP-1066). Refusal: STALE_BROKER_EPOCH.
+func SetCordoned(img *meta.Image, node kafka.NodeID, epoch int64, dirs []kafka.DirID) (kv.Txn, error) {
+	return rewrite(img, node, epoch, func(b *meta.Broker) { b.Cordoned = slices.Clone(dirs) })
+}
+
 // rewrite changes a registration in place: only its own incarnation does so,
 // and under the lease that it has.
 func rewrite(img *meta.Image, node kafka.NodeID, epoch int64, change func(*meta.Broker)) (kv.Txn, error) {
