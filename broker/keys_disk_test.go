@@ -101,7 +101,8 @@ func givesUpUntold(t *testing.T) {
 	r.store.OnTxn(func(metastore.Txn) metastore.Fault { return metastore.Fault{Kind: metastore.Refused} })
 	c := &control{
 		keeper: r.keeper, store: r.store, self: rigNode, log: quiet, patience: b.parts.control.patience, dirFailed: make(chan struct{}, 1),
-		offline: func() []kafka.DirID { return []kafka.DirID{r.logs.Dirs()[0].ID} },
+		offline:  func() []kafka.DirID { return []kafka.DirID{r.logs.Dirs()[0].ID} },
+		cordoned: func() []kafka.DirID { return nil },
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -56,6 +56,8 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 		{"kind 9", ofTopic, "t", [][3]string{{"9", "retention.ms", "1"}}, request},
 		{"delete what is not set", ofTopic, "t", [][3]string{{"D", "retention.ms", "null"}}, nil},
 		{"no topic's name", ofTopic, "", [][3]string{{"S", "retention.ms", "1"}}, request},
+		{"no topic's name, append to a number", ofTopic, "", [][3]string{{"A", "retention.ms", "1"}}, invalid},
+		{"a bad name, append to a number", ofTopic, "a b", [][3]string{{"A", "retention.ms", "1"}}, invalid},
 		{"too long", ofTopic, "t", [][3]string{{"S", "leader.replication.throttled.replicas", strings.Repeat("1:1,", 9000) + "1:1"}}, invalid},
 		{"a type that is none", 3, "t", nil, request},
 

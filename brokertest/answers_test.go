@@ -216,8 +216,8 @@ func TestListOffsetsOfNothing(t *testing.T) {
 	}
 }
 
-// OffsetDelete answers a topic in one row however often it is named, and one
-// without partitions too.
+// OffsetDelete answers a topic in one row however often it is named; one
+// without partitions only when there is none such.
 func TestOffsetDeleteRows(t *testing.T) {
 	_, p := withGroups(t)
 	p.create("known", 1)
@@ -230,10 +230,11 @@ func TestOffsetDeleteRows(t *testing.T) {
 	ask[*kmsg.OffsetCommitResponse](p, commit)
 	drop := kmsg.NewPtrOffsetDeleteRequest()
 	drop.Group = "g"
-	for _, topic := range []string{"unknown", "known", "empty", "unknown"} {
+	p.create("barren", 1)
+	for _, topic := range []string{"unknown", "known", "empty", "barren", "unknown"} {
 		dt, dp := kmsg.NewOffsetDeleteRequestTopic(), kmsg.NewOffsetDeleteRequestTopicPartition()
 		dt.Topic = topic
-		if topic != "empty" {
+		if topic != "empty" && topic != "barren" {
 			dt.Partitions = append(dt.Partitions, dp)
 		}
 		drop.Topics = append(drop.Topics, dt)

@@ -258,3 +258,23 @@ func TestLoggers(t *testing.T) {
 		t.Errorf("after a restart: %s", *got.Value)
 	}
 }
+
+// Bounds of what groups may set move with the broker's settings, and the
+// coordinator that is loaded goes on under them.
+func TestDynamicSettingOfGroups(t *testing.T) {
+	b := brokertest.Start(t)
+	p := dial(t, b)
+	p.create("t", 1)
+	p.coordinator(3, 0, "g")
+	key := "group.consumer.assignment.interval.ms"
+	for _, of := range []string{"", "1"} {
+		p.change(ofBroker, of, key, text("15000"))
+		if got, _ := p.setting(4, ofGroup, "g", "consumer.assignment.interval.ms"); *got.Value != "15000" {
+			t.Errorf("a group's interval is %s", *got.Value)
+		}
+		p.change(ofBroker, of, key, nil)
+		if got, _ := p.setting(4, ofGroup, "g", "consumer.assignment.interval.ms"); *got.Value != "1000" {
+			t.Errorf("a group's interval stays %s", *got.Value)
+		}
+	}
+}

@@ -125,33 +125,7 @@ func TestLogDirs(t *testing.T) {
 		}
 	}
 	write(50)
-	for _, version := range []int16{1, 2, 3, 4, 5} {
-		at, dirs := p.describe(version, nil)
-		if len(dirs) != 2 || len(at) != 4 {
-			t.Fatalf("v%d: %v", version, at)
-		}
-		for tp, ps := range at {
-			if size := bytesOnDisk(t, filepath.Join(ps[0].dir, tp)); len(ps) != 1 || ps[0].size != size || ps[0].lag != 0 {
-				t.Errorf("v%d: %s at %+v, %d bytes on disk", version, tp, ps, size)
-			}
-		}
-		for dir, d := range dirs {
-			if len(d.Topics[0].Partitions) != 2 || d.ErrorCode != 0 || d.IsCordoned {
-				t.Errorf("v%d: %s: %+v", version, dir, d)
-			}
-			if told := d.TotalBytes > 0 && d.UsableBytes > 0 && d.UsableBytes <= d.TotalBytes; told != (version >= 4) {
-				t.Errorf("v%d: %s has %d of %d bytes", version, dir, d.UsableBytes, d.TotalBytes)
-			}
-		}
-	}
-	asked := kmsg.NewDescribeLogDirsRequestTopic()
-	asked.Topic, asked.Partitions = "t", []int32{1, 77}
-	if at, dirs := p.describe(5, []kmsg.DescribeLogDirsRequestTopic{asked}); len(at) != 1 || len(at["t-1"]) != 1 || len(dirs) != 2 {
-		t.Errorf("of one partition: %v", at)
-	}
-	if at, dirs := p.describe(5, []kmsg.DescribeLogDirsRequestTopic{}); len(at) != 0 || len(dirs) != 2 {
-		t.Errorf("of nothing: %v", at)
-	}
+	p.describedRight()
 
 	at, _ := p.describe(5, nil)
 	from, to := one, two
@@ -208,6 +182,40 @@ func TestLogDirs(t *testing.T) {
 		check("after a start")
 		p.awaitMoved(to, "t-0")
 		from, to = to, from
+	}
+}
+
+// describedRight holds every version of DescribeLogDirs against what is on disk:
+// a topic t of four partitions in two directories.
+func (p *peer) describedRight() {
+	t := p.t
+	t.Helper()
+	for _, version := range []int16{1, 2, 3, 4, 5} {
+		at, dirs := p.describe(version, nil)
+		if len(dirs) != 2 || len(at) != 4 {
+			t.Fatalf("v%d: %v", version, at)
+		}
+		for tp, ps := range at {
+			if size := bytesOnDisk(t, filepath.Join(ps[0].dir, tp)); len(ps) != 1 || ps[0].size != size || ps[0].lag != 0 {
+				t.Errorf("v%d: %s at %+v, %d bytes on disk", version, tp, ps, size)
+			}
+		}
+		for dir, d := range dirs {
+			if len(d.Topics[0].Partitions) != 2 || d.ErrorCode != 0 || d.IsCordoned {
+				t.Errorf("v%d: %s: %+v", version, dir, d)
+			}
+			if told := d.TotalBytes > 0 && d.UsableBytes > 0 && d.UsableBytes <= d.TotalBytes; told != (version >= 4) {
+				t.Errorf("v%d: %s has %d of %d bytes", version, dir, d.UsableBytes, d.TotalBytes)
+			}
+		}
+	}
+	asked := kmsg.NewDescribeLogDirsRequestTopic()
+	asked.Topic, asked.Partitions = "t", []int32{1, 77}
+	if at, dirs := p.describe(5, []kmsg.DescribeLogDirsRequestTopic{asked}); len(at) != 1 || len(at["t-1"]) != 1 || len(dirs) != 2 {
+		t.Errorf("of one partition: %v", at)
+	}
+	if at, dirs := p.describe(5, []kmsg.DescribeLogDirsRequestTopic{}); len(at) != 0 || len(dirs) != 2 {
+		t.Errorf("of nothing: %v", at)
 	}
 }
 

@@ -83,6 +83,11 @@ func (a *API) alter(ctx context.Context, r *server.Request, c change, validate b
 	}
 	scope, name, err := a.configured(c.resource)
 	if err != nil {
+		for _, op := range c.ops {
+			if wrong := config.CheckList(scope, op); wrong != nil && scope != config.BrokerScope {
+				return wrong // which is looked at before the name
+			}
+		}
 		return err
 	}
 	err = a.Cluster.Configure(ctx, scope, name, func(was map[string]string) (map[string]string, error) {
@@ -137,17 +142,17 @@ func (a *API) configured(r resource) (config.Scope, string, error) {
 	switch r.kind {
 	case kmsg.ConfigResourceTypeTopic:
 		if r.name == "" {
-			return 0, "", refusal(kerr.InvalidRequest, "Default topic resources are not allowed.")
+			return config.TopicScope, "", refusal(kerr.InvalidRequest, "Default topic resources are not allowed.")
 		}
 		return config.TopicScope, r.name, plan.CheckName(r.name)
 	case kmsg.ConfigResourceTypeGroupConfig:
 		if r.name == "" {
-			return 0, "", refusal(kerr.InvalidRequest, "Default group resources are not allowed.")
+			return config.GroupScope, "", refusal(kerr.InvalidRequest, "Default group resources are not allowed.")
 		}
 		return config.GroupScope, r.name, nil
 	case kmsg.ConfigResourceTypeClientMetrics:
 		if r.name == "" {
-			return 0, "", refusal(kerr.InvalidRequest, "Subscription name can't be empty")
+			return config.ClientMetricsScope, "", refusal(kerr.InvalidRequest, "Subscription name can't be empty")
 		}
 		return config.ClientMetricsScope, r.name, nil
 	}
@@ -156,10 +161,10 @@ func (a *API) configured(r resource) (config.Scope, string, error) {
 	}
 	id, err := strconv.ParseInt(r.name, 10, 32)
 	if err != nil {
-		return 0, "", refusal(kerr.InvalidRequest, "Node id must be an integer, but it is: "+r.name)
+		return config.BrokerScope, "", refusal(kerr.InvalidRequest, "Node id must be an integer, but it is: "+r.name)
 	}
 	if id != int64(a.Self) {
-		return 0, "", refusal(kerr.InvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d, but received %s", a.Self, r.name))
+		return config.BrokerScope, "", refusal(kerr.InvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d, but received %s", a.Self, r.name))
 	}
 	return config.BrokerScope, a.Self.String(), nil
 }

@@ -9,7 +9,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -59,7 +58,7 @@ func (a *API) createTopics(ctx context.Context, r *server.Request, req *kmsg.Cre
 	told := make(map[string]bool)
 	for i := range req.Topics {
 		in := &req.Topics[i]
-		if told[in.Topic] {
+		if told[in.Topic] && !tooMany {
 			continue
 		}
 		told[in.Topic] = true
@@ -108,8 +107,9 @@ func (a *API) createTopic(ctx context.Context, r *server.Request, req *kmsg.Crea
 	if err := plan.CheckName(in.Topic); err != nil {
 		return err
 	}
-	if _, there := a.Image().Topic(in.Topic); there {
-		return refusal(kerr.TopicAlreadyExists, fmt.Sprintf("Topic '%s' already exists.", in.Topic))
+	// Before its settings are looked at, as Apache Kafka does.
+	if err := plan.CheckFree(a.Image(), in.Topic); err != nil {
+		return err
 	}
 	wish, err := a.wish(in)
 	if err != nil {

@@ -32,6 +32,9 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 	times := make(map[kafka.TopicID]int)
 	names := make(map[string]int)
 	for i := range asked {
+		if oddlyNamed(&asked[i]) != nil {
+			continue // refused for itself
+		}
 		if n := asked[i].Topic; n != nil {
 			names[*n]++
 			if t, ok := a.Image().Topic(*n); ok {
@@ -46,6 +49,11 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		in := &asked[i]
 		out := kmsg.NewDeleteTopicsResponseTopic()
 		out.Topic, out.TopicID = in.Topic, in.TopicID
+		if err := oddlyNamed(in); err != nil && a.Limits.DeleteTopics {
+			out.ErrorCode, out.ErrorMessage = a.code(err), message(err)
+			resp.Topics = append(resp.Topics, out)
+			continue
+		}
 		id := kafka.TopicID(in.TopicID)
 		key := ""
 		if in.Topic != nil {
@@ -81,6 +89,17 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 	return nil
 }
 
+// oddlyNamed refuses what has a name and an id, or neither.
+func oddlyNamed(in *kmsg.DeleteTopicsRequestTopic) error {
+	switch byID := in.TopicID != [16]byte{}; {
+	case byID && in.Topic != nil:
+		return refusal(kerr.InvalidRequest, "You may not specify both topic name and topic id.")
+	case !byID && in.Topic == nil:
+		return refusal(kerr.InvalidRequest, "Neither topic name nor id were specified.")
+	}
+	return nil
+}
+
 func deletionDisabled(version int16) error {
 	if version < 3 { // which does not know the error
 		return kerr.InvalidRequest
@@ -103,12 +122,6 @@ func twice(in *kmsg.DeleteTopicsRequestTopic, names map[string]int, otherwise *s
 
 func (a *API) deleteTopic(ctx context.Context, r *server.Request, in *kmsg.DeleteTopicsRequestTopic, out *kmsg.DeleteTopicsResponseTopic) error {
 	byID := in.TopicID != [16]byte{}
-	switch {
-	case byID && in.Topic != nil:
-		return refusal(kerr.InvalidRequest, "You may not specify both topic name and topic id.")
-	case !byID && in.Topic == nil:
-		return refusal(kerr.InvalidRequest, "Neither topic name nor id were specified.")
-	}
 	name := ""
 	if !byID {
 		name = *in.Topic

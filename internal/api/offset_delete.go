@@ -25,18 +25,22 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 	img := a.Image()
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		found, err := a.resolve(img, false, t.Topic, kafka.TopicID{})
+		if !a.allow(r, acl.Read, acl.Topic, t.Topic) {
+			err = kerr.TopicAuthorizationFailed
+		}
 		at, ok := topics[t.Topic]
-		if !ok {
+		switch {
+		case ok:
+		case err == nil && len(t.Partitions) == 0:
+			continue // nothing to tell of a topic that is there
+		default:
 			at = len(resp.Topics)
 			topics[t.Topic] = at
 			resp.Topics = append(resp.Topics, kmsg.NewOffsetDeleteResponseTopic())
 		}
 		out := &resp.Topics[at]
 		out.Topic = t.Topic
-		found, err := a.resolve(img, false, t.Topic, kafka.TopicID{})
-		if !a.allow(r, acl.Read, acl.Topic, t.Topic) {
-			err = kerr.TopicAuthorizationFailed
-		}
 		for _, in := range t.Partitions {
 			p := kmsg.NewOffsetDeleteResponseTopicPartition()
 			p.Partition = in.Partition

@@ -149,11 +149,28 @@ func (a App) root() *cobra.Command {
 	})
 	root.SetVersionTemplate("barnabas {{.Version}} (commit " + a.Commit + ")\n")
 	cl.flags(root)
-	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), clusterCommand(cl), perfCommand(cl), logCommand(), a.metadataCommand(), configCommand(cl), a.healthcheckCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), clusterCommand(cl), perfCommand(cl),
+		logCommand(), a.metadataCommand(), configCommand(cl), a.healthcheckCommand(), a.versionCommand(), docsCommand())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
+	giveExamples(root)
 	strict(root)
 	return root
+}
+
+// giveExamples gives the commands that cobra makes the examples that ours have.
+func giveExamples(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Example = "  barnabas help topic create"
+		case "completion":
+			c.Example = "  barnabas completion bash > barnabas.bash"
+			for _, shell := range c.Commands() {
+				shell.Example = "  barnabas completion " + shell.Name() + " > barnabas." + shell.Name()
+			}
+		}
+	}
 }
 
 // strict makes every command refuse what it does not know as wrong usage:

@@ -19,9 +19,9 @@ import (
 
 func clusterCommand(cl *client) *cobra.Command {
 	g := &cluster{client: cl}
-	c := &cobra.Command{Use: "cluster", Short: "Show brokers, features and log directories"}
+	c := &cobra.Command{Use: "cluster", Short: "Show brokers, features and log directories", Example: "  barnabas cluster status"}
 	g.output.flag(c)
-	features := &cobra.Command{Use: "features", Short: "Show and change the feature levels of the cluster"}
+	features := &cobra.Command{Use: "features", Short: "Show and change the feature levels of the cluster", Example: "  barnabas cluster features get"}
 	features.AddCommand(g.featuresGetCommand(), g.featuresSetCommand())
 	c.AddCommand(g.statusCommand(), features, g.logDirsCommand())
 	return c

@@ -23,6 +23,7 @@ func configCommand(cl *client) *cobra.Command {
   group/NAME           a consumer group
   client-metrics/NAME  a subscription to metrics of clients
   logger/ID            the log levels of one broker`,
+		Example: "  barnabas config get topic/orders",
 	}
 	g.output.flag(c)
 	c.AddCommand(g.getCommand(), g.setCommand(), g.unsetCommand(), g.docsCommand())
@@ -130,7 +131,7 @@ func (g *configs) setCommand() *cobra.Command {
 		Short: "Set keys of a resource; += adds to a list, -= takes out of it",
 		Long: `Set keys of a resource, all or none. KEY+=VALUE adds to a key that is a list, and
 KEY-=VALUE takes out of it. With --dry-run the broker checks it, and nothing changes.`,
-		Example: "  barnabas config set topic/orders retention.ms=86400000\n  barnabas config set topic/orders cleanup.policy+=compact\n  barnabas config set broker/ log.retention.ms=604800000 --dry-run",
+		Example: "  barnabas config set topic/orders retention.ms=86400000\n  barnabas config set topic/orders cleanup.policy+=compact\n  barnabas config set broker/ log.retention.ms=604800000 --dry-run\n  barnabas config set group/billing consumer.session.timeout.ms=50000 --dry-run",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			changes, err := parseChanges(args[1:], nil)

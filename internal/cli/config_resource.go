@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -175,10 +174,10 @@ func configRefusal(verb string, r resource, code int16, message *string) error {
 	if message != nil {
 		says = *message
 	}
-	if r.kind == kmsg.ConfigResourceTypeTopic || !errors.Is(err, kerr.UnknownTopicOrPartition) {
+	if r.kind == kmsg.ConfigResourceTypeTopic {
 		return refusal(verb, r.name, err, says)
 	}
-	return fmt.Errorf("%s %s: %w", verb, r, err)
+	return refusal(verb, r.String(), err, says)
 }
 
 // keyChange is one key of a configuration to be altered.

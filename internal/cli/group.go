@@ -17,9 +17,10 @@ import (
 func groupCommand(cl *client) *cobra.Command {
 	g := &groups{client: cl}
 	c := &cobra.Command{
-		Use:   "group",
-		Short: "List, describe, reset and delete consumer groups",
-		Long:  "What consumer groups are, and what their offsets and lag mean, is told in docs/groups.md.",
+		Use:     "group",
+		Short:   "List, describe, reset and delete consumer groups",
+		Example: "  barnabas group list",
+		Long:    "What consumer groups are, and what their offsets and lag mean, is told in docs/groups.md.",
 	}
 	g.output.flag(c)
 	c.AddCommand(g.listCommand(), g.describeCommand(), g.resetCommand(), g.deleteCommand(), g.deleteOffsetsCommand())

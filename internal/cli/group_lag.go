@@ -26,11 +26,34 @@ type groupOffset struct {
 
 // committedOffsets are a group's offsets; none where there is no such group.
 func committedOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
-	found, err := adm.FetchOffsets(ctx, group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, groupRefusal("offsets of", group, err, "")
+	patience, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	for {
+		found, err := adm.FetchOffsets(ctx, group)
+		switch {
+		case err == nil, errors.Is(err, kerr.GroupIDNotFound):
+			return found, nil
+		case !comes(err) || !pause(patience, 100*time.Millisecond):
+			return nil, groupRefusal("offsets of", group, err, "")
+		}
 	}
-	return found, nil
+}
+
+// comes tells whether a coordinator is on its way: the first group of a cluster
+// has the topic of offsets made.
+func comes(err error) bool {
+	return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+}
+
+// pause waits; false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // offsets lists the partitions that the group committed or that a member owns.

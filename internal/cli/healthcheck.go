@@ -23,7 +23,7 @@ func (a App) healthcheckCommand() *cobra.Command {
 		Long: `Say whether a broker serves and nothing of it is broken, for whoever restarts or
 routes: exit code 0, or 1 and why not. It asks the admin listener, which it finds
 by --admin, BARNABAS_ADMIN, BARNABAS_ADMIN_LISTENER, or at ` + defaultAdmin + `.`,
-		Example: "  barnabas healthcheck --admin 127.0.0.1:9644",
+		Example: "  barnabas healthcheck\n  barnabas healthcheck --live",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if admin == "" {

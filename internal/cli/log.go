@@ -19,7 +19,7 @@ import (
 )
 
 func logCommand() *cobra.Command {
-	c := &cobra.Command{Use: "log", Short: "Look into log files, and check them, without a broker"}
+	c := &cobra.Command{Use: "log", Short: "Look into log files, and check them, without a broker", Example: "  barnabas log verify barnabas-data"}
 	c.AddCommand(logDumpCommand(), logVerifyCommand())
 	return c
 }

@@ -19,7 +19,7 @@ const defaultAdmin = "127.0.0.1:9644"
 func (a App) metadataCommand() *cobra.Command {
 	var admin string
 	var o output
-	c := &cobra.Command{Use: "metadata", Short: "Look at the cluster's state"}
+	c := &cobra.Command{Use: "metadata", Short: "Look at the cluster's state", Example: "  barnabas metadata get /brokers/ids"}
 	c.PersistentFlags().StringVar(&admin, "admin", "", "admin address of a broker, host:port (default BARNABAS_ADMIN, else "+defaultAdmin+")")
 	o.flag(c)
 	c.AddCommand(&cobra.Command{

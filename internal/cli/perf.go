@@ -18,6 +18,7 @@ func perfCommand(cl *client) *cobra.Command {
 		Short: "Measure throughput and latency of a broker",
 		Long: `Measure throughput and latency of a broker as its clients see them. On a terminal a
 line a second tells how it goes; the result comes at the end, also when it is interrupted.`,
+		Example: "  barnabas perf produce orders --time 1s",
 	}
 	c.AddCommand(perfProduceCommand(cl), perfConsumeCommand(cl), perfE2ECommand(cl))
 	return c
@@ -217,12 +218,7 @@ func (p *pace) wait(ctx context.Context) bool {
 		at := p.start.Add(time.Duration(float64(p.n) / p.rate * float64(time.Second)))
 		p.n++
 		if d := time.Until(at); d > 0 {
-			t := time.NewTimer(d)
-			defer t.Stop()
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-			}
+			return pause(ctx, d)
 		}
 	}
 	return ctx.Err() == nil

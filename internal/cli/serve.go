@@ -47,7 +47,7 @@ BARNABAS_LOG_DIRS), then --set; the later wins. SIGTERM and SIGINT stop it in
 order, a second one at once. SIGHUP reads the settings again: barnabas.log.level
 takes effect, and what needs a restart is named. Under systemd it says when it
 is ready, reloads and stops. ` + "`barnabas config docs`" + ` explains every key.`,
-		Example: "  barnabas serve --config server.properties --set num.partitions=6",
+		Example: "  barnabas serve\n  barnabas serve --config server.properties --set num.partitions=6",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("bootstrap") {

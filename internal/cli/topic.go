@@ -19,7 +19,7 @@ import (
 
 func topicCommand(cl *client) *cobra.Command {
 	t := &topics{client: cl}
-	c := &cobra.Command{Use: "topic", Short: "Create, list, describe, alter and delete topics"}
+	c := &cobra.Command{Use: "topic", Short: "Create, list, describe, alter and delete topics", Example: "  barnabas topic list"}
 	t.output.flag(c)
 	c.AddCommand(t.createCommand(), t.listCommand(), t.describeCommand(), t.alterCommand(), t.deleteCommand(), t.addPartitionsCommand(), t.deleteRecordsCommand())
 	return c

@@ -9,9 +9,10 @@ import (
 func (a App) versionCommand() *cobra.Command {
 	var o output
 	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  barnabas version",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			v := struct {
 				Version  string `json:"version"`

@@ -35,7 +35,7 @@ func (c *Config) Alter(scope Scope, was map[string]string, ops []Op) (map[string
 		next = map[string]string{}
 	}
 	for _, op := range ops {
-		k, known := index[scope][op.Name]
+		k := index[scope][op.Name]
 		if op.Kind == DeleteOp {
 			delete(next, op.Name) // also a key that this version does not know: it can only be taken away
 			continue
@@ -44,9 +44,8 @@ func (c *Config) Alter(scope Scope, was map[string]string, ops []Op) (map[string
 			next[op.Name] = *op.Value // what is unknown is refused with the rest
 			continue
 		}
-		if !known || k.Type != List || scope != TopicScope { // of others Apache Kafka knows no lists
-			return nil, &Invalid{fmt.Sprintf("Can't %s to key %s because its type is not LIST.",
-				map[OpKind]string{AppendOp: "APPEND", SubtractOp: "SUBTRACT"}[op.Kind], op.Name)}
+		if err := CheckList(scope, op); err != nil {
+			return nil, err
 		}
 		have, set := next[op.Name]
 		if !set {
@@ -60,6 +59,16 @@ func (c *Config) Alter(scope Scope, was map[string]string, ops []Op) (map[string
 		}
 	}
 	return next, c.validate(scope, next)
+}
+
+// CheckList refuses to append to, or to subtract from, what is no list:
+// INVALID_CONFIG. Of other things than topics Apache Kafka knows no lists.
+func CheckList(scope Scope, op Op) error {
+	verb, alters := map[OpKind]string{AppendOp: "APPEND", SubtractOp: "SUBTRACT"}[op.Kind]
+	if k, known := index[scope][op.Name]; !alters || known && k.Type == List && scope == TopicScope {
+		return nil
+	}
+	return &Invalid{fmt.Sprintf("Can't %s to key %s because its type is not LIST.", verb, op.Name)}
 }
 
 // inherited is the value of a list that is not set itself.

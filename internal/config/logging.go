@@ -10,7 +10,7 @@ import (
 )
 
 // LogParts are the parts of a broker whose level barnabas.log.level can set.
-var LogParts = []string{"admin", "api", "controller", "groups", "metadata", "replica", "server", "storage"}
+var LogParts = []string{"admin", "api", "config", "controller", "groups", "metadata", "replica", "server", "storage"}
 
 // logLevels checks barnabas.log.level: one level, and levels of single parts.
 var logLevels = Check{"a level, and part=level for parts that differ; levels: trace, debug, info, warn, error, fatal; parts: " + strings.Join(LogParts, ", "),

@@ -42,11 +42,11 @@ func TestChanged(t *testing.T) {
 		}
 		return c
 	}
-	before := parse("num.partitions=3\nlog.retention.hours=24\nlog.dirs=a\nsasl.kerberos.service.name=x\n")
+	before := parse("num.partitions=3\nlog.retention.hours=24\nlog.dirs=a\nbroker.rack=x\n")
 	for text, want := range map[string][]string{
-		"num.partitions=3\nlog.retention.hours=24\nlog.dirs=a\nsasl.kerberos.service.name=x\nauto.create.topics.enable=true\nno.such.key=1\n": nil,
-		"num.partitions= 03\nlog.retention.hours=24\nlog.dirs=b\nsasl.kerberos.service.name=x\n":                                              {"log.dirs"},
-		"log.retention.ms=5\nlog.dirs=a": {"log.retention.hours", "log.retention.ms", "num.partitions", "sasl.kerberos.service.name"},
+		"num.partitions=3\nlog.retention.hours=24\nlog.dirs=a\nbroker.rack=x\nauto.create.topics.enable=true\nno.such.key=1\n": nil,
+		"num.partitions= 03\nlog.retention.hours=24\nlog.dirs=b\nbroker.rack=x\n":                                              {"log.dirs"},
+		"log.retention.ms=5\nlog.dirs=a": {"broker.rack", "log.retention.hours", "log.retention.ms", "num.partitions"},
 	} {
 		if got := before.Changed(parse(text)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", text, got, want)

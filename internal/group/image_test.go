@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -38,5 +39,22 @@ func TestTopicHash(t *testing.T) {
 	}
 	if got := int64(xxh3.Hash(all)); got != -6245187521058160426 {
 		t.Errorf("group: %d", got)
+	}
+}
+
+// What a group has that sets nothing itself may change while the machine lives.
+func TestDefaultsChange(t *testing.T) {
+	r := newRig(t)
+	s := &step{Machine: r.m}
+	before := s.settings("g")
+	r.m.Step(r.now, 0, &NewImage{Image: r.w.Img})
+	if got := s.settings("g"); got != before {
+		t.Errorf("an image without other defaults changes %+v to %+v", before, got)
+	}
+	next := before
+	next.AssignmentInterval += time.Second
+	r.m.Step(r.now, 0, &NewImage{Image: r.w.Img, Defaults: &next})
+	if got := s.settings("g"); got != next {
+		t.Errorf("%+v, want %+v", got, next)
 	}
 }

@@ -28,13 +28,13 @@ func TestADM12DeleteRecords(t *testing.T) {
 			t.Errorf("up to %d: low watermark %d, want %d", c.offset, low, c.low)
 		}
 	}
-	cfg := p.log.Config()
+	cfg := p.Log().Config()
 	cfg.Delete, cfg.Compact = false, true
-	p.log.SetConfig(cfg)
+	p.Log().SetConfig(cfg)
 	_, err := p.DeleteRecords(1)
 	wantErr(t, "compacted", err, kerr.PolicyViolation)
 	cfg.Compact = false // cleanup.policy is empty: nothing is deleted by itself
-	p.log.SetConfig(cfg)
+	p.Log().SetConfig(cfg)
 	_, err = p.DeleteRecords(1)
 	wantErr(t, "no policy", err, nil)
 	follow(t, p, 1)
@@ -55,7 +55,7 @@ func TestDeleteRecordsLosesItsTerm(t *testing.T) {
 			done <- err
 		}()
 		<-d.stuck
-		if p.log.Start() != 1 {
+		if p.Log().Start() != 1 {
 			t.Error("the log start is not raised")
 		}
 		if next == 1 {

@@ -83,8 +83,8 @@ func addDir(r *kmsg.AlterReplicaLogDirsRequest, dir, topic string, partitions ..
 	r.Dirs = append(r.Dirs, d)
 }
 
-// alter is ask, without the directories of the request: they are each broker's own.
-func (s *session) alter(label string, req *kmsg.AlterReplicaLogDirsRequest) {
+// move is ask, without the directories of the request: they are each broker's own.
+func (s *session) move(label string, req *kmsg.AlterReplicaLogDirsRequest) {
 	s.note("%s, v%d", label, req.Version)
 	s.out.WriteString("< " + s.dumpAnswer(s.do(req)))
 }
@@ -96,34 +96,34 @@ func alteredDirs(s *session) {
 	dirs := s.dirs("all", describeDirs(4, nil))
 	here, there := s.whereIs(dirs, name)
 	for _, v := range []int16{1, 2} {
-		s.alter("no such directory", alterDir(v, "/no/such", name, 0))
-		s.alter("a directory with a slash behind it", alterDir(v, here+"/", name, 0))
-		s.alter("no directory", alterDir(v, "", name, 0))
-		s.alter("where it is", alterDir(v, here, name, 0))
-		s.alter("no such partition", alterDir(v, here, name, 9))
-		s.alter("negative partition", alterDir(v, here, name, -1))
-		s.alter("no such topic", alterDir(v, here, s.topic("nosuch"), 0))
-		s.alter("no such topic nor directory", alterDir(v, "/no/such", s.topic("nosuch"), 0))
-		s.alter("a name that is no topic's", alterDir(v, here, "bad name!", 0))
-		s.alter("a long name", alterDir(v, here, strings.Repeat("n", 215), 0))
-		s.alter("a shorter name", alterDir(v, here, strings.Repeat("n", 213), 0))
-		s.alter("nothing", alterDir(v, here, name))
+		s.move("no such directory", alterDir(v, "/no/such", name, 0))
+		s.move("a directory with a slash behind it", alterDir(v, here+"/", name, 0))
+		s.move("no directory", alterDir(v, "", name, 0))
+		s.move("where it is", alterDir(v, here, name, 0))
+		s.move("no such partition", alterDir(v, here, name, 9))
+		s.move("negative partition", alterDir(v, here, name, -1))
+		s.move("no such topic", alterDir(v, here, s.topic("nosuch"), 0))
+		s.move("no such topic nor directory", alterDir(v, "/no/such", s.topic("nosuch"), 0))
+		s.move("a name that is no topic's", alterDir(v, here, "bad name!", 0))
+		s.move("a long name", alterDir(v, here, strings.Repeat("n", 215), 0))
+		s.move("a shorter name", alterDir(v, here, strings.Repeat("n", 213), 0))
+		s.move("nothing", alterDir(v, here, name))
 		twice := alterDir(v, "/no/such", name, 0)
 		addDir(twice, here, name, 0)
-		s.alter("twice, the good one last", twice)
+		s.move("twice, the good one last", twice)
 		twice = alterDir(v, here, name, 0)
 		addDir(twice, "/no/such", name, 0)
-		s.alter("twice, the good one first", twice)
+		s.move("twice, the good one first", twice)
 	}
 	if there == "" {
 		return
 	}
-	s.alter("to another directory", alterDir(2, there, name, 0))
+	s.move("to another directory", alterDir(2, there, name, 0))
 	s.awaitDir(there, name)
 	s.dirs("moved", describeDirs(5, []kmsg.DescribeLogDirsRequestTopic{dirTopic(name, 0)}))
-	s.alter("there it is", alterDir(2, there, name, 0))
+	s.move("there it is", alterDir(2, there, name, 0))
 	s.ask("fetch", fetch(12, name, [16]byte{}, fetchAsk{0, 0, 0}))
-	s.alter("and back", alterDir(2, here, name, 0))
+	s.move("and back", alterDir(2, here, name, 0))
 	s.awaitDir(here, name)
 	s.ask("fetch", fetch(12, name, [16]byte{}, fetchAsk{0, 0, 0}))
 }

@@ -223,9 +223,14 @@ func (g *gen) describeConfigs() kmsg.Request {
 func (g *gen) alterConfigs() kmsg.Request {
 	r := kmsg.NewPtrAlterConfigsRequest()
 	r.Version, r.ValidateOnly = g.version(0, 2), g.chance(25)
+	seen := map[configResource]bool{}
 	for range g.few() {
 		a := kmsg.NewAlterConfigsRequestResource()
 		c, of := g.resource()
+		if seen[c] {
+			continue // Apache Kafka never answers
+		}
+		seen[c] = true
 		a.ResourceType, a.ResourceName = c.kind, c.name
 		for range g.few() {
 			x := kmsg.NewAlterConfigsRequestResourceConfig()

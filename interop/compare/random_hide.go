@@ -44,6 +44,10 @@ func (s *side) hide(resp kmsg.Response) {
 	case *kmsg.GetTelemetrySubscriptionsResponse:
 		// A client without an id is given a random one.
 		s.ids[r.ClientInstanceID] = "client"
+		// What a subscription is called by is the broker's affair.
+		if r.SubscriptionID != 0 {
+			r.SubscriptionID = 1
+		}
 	}
 }
 
@@ -69,31 +73,28 @@ func (s *side) hideDirs(r *kmsg.DescribeLogDirsResponse) {
 	}
 }
 
-// hideConfigs puts one word for every documentation, and for the values that
-// tell of the machine.
+// installed are keys whose values the two brokers were started with.
+var installed = []string{
+	"listeners", "advertised.listeners", "listener.security.protocol.map", "log.dirs", "log.dir", "metadata.log.dir", "process.roles",
+	"controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names", "metric.reporters", "log.cleaner.enable",
+	"log.retention.check.interval.ms", "log.initial.task.delay.ms", "group.consumer.assignor.offload.enable",
+	"offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
+	"share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr",
+}
+
+// hideConfigs leaves out what the brokers were started with, and puts one word
+// for every documentation.
 func hideConfigs(r *kmsg.DescribeConfigsResponseResource) {
+	r.Configs = slices.DeleteFunc(r.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool {
+		return slices.Contains(installed, c.Name)
+	})
 	for i := range r.Configs {
 		c := &r.Configs[i]
 		if c.Documentation != nil {
 			c.Documentation = ptr(fmt.Sprintf("some text: %t", *c.Documentation != ""))
 		}
-		switch c.Name {
-		case "flush.messages":
-			if r.ResourceName == barrierTopic {
-				c.Value = ptr("<barrier>")
-			}
-		case "listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir", "controller.quorum.voters", "controller.listener.names", "listener.security.protocol.map":
-			c.Value = hidden(c.Value)
-			for j := range c.ConfigSynonyms {
-				c.ConfigSynonyms[j].Value = hidden(c.ConfigSynonyms[j].Value)
-			}
+		if c.Name == "flush.messages" && r.ResourceName == barrierTopic {
+			c.Value = ptr("<barrier>")
 		}
 	}
-}
-
-func hidden(value *string) *string {
-	if value == nil {
-		return nil
-	}
-	return ptr("<hidden>")
 }

@@ -40,8 +40,13 @@ func (g *gen) unregisterBroker() kmsg.Request {
 	return r
 }
 
+// clientInstance is none, or one that nobody had before: how often a known one
+// may come depends on the clock.
 func (g *gen) clientInstance() [16]byte {
-	return pick(g, [16]byte{}, [16]byte{1, 6: 0x40, 8: 0x80, 15: byte(g.number)}, [16]byte{15: 1}, [16]byte{2, 6: 0x40, 8: 0x80, 14: byte(g.number >> 8), 15: byte(g.number)})
+	if g.chance(40) {
+		return [16]byte{}
+	}
+	return [16]byte{byte(g.seed), 6: 0x40, 8: 0x80, 13: byte(g.number >> 16), 14: byte(g.number >> 8), 15: byte(g.number)}
 }
 
 func (g *gen) telemetrySubscriptions() kmsg.Request {
@@ -64,9 +69,9 @@ func (g *gen) offsetDelete() kmsg.Request {
 	for range g.few() {
 		t := kmsg.NewOffsetDeleteRequestTopic()
 		t.Topic = g.topic()
-		for _, p := range g.partitions() {
+		for range g.few() { // never thousands: Apache Kafka does not answer those
 			x := kmsg.NewOffsetDeleteRequestTopicPartition()
-			x.Partition = p
+			x.Partition = g.partition()
 			t.Partitions = append(t.Partitions, x)
 		}
 		r.Topics = append(r.Topics, t)

@@ -66,7 +66,7 @@ func CreateTopic(img *meta.Image, r NewTopic) (*Making, error) {
 	if r.Name == kafkaMetadata {
 		return nil, refuse(kerr.InvalidRequest, "Creation of internal topic %s is prohibited.", r.Name)
 	}
-	if err := checkFree(img, r.Name); err != nil {
+	if err := CheckFree(img, r.Name); err != nil {
 		return nil, err
 	}
 	replicas, err := r.replicas(img)

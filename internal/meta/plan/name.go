@@ -42,9 +42,9 @@ func legal(name string) bool {
 	return true
 }
 
-// checkFree refuses a name that is taken, or that Apache Kafka's metrics could
+// CheckFree refuses a name that is taken, or that Apache Kafka's metrics could
 // not tell from one that is.
-func checkFree(img *meta.Image, name string) error {
+func CheckFree(img *meta.Image, name string) error {
 	if _, taken := img.Topic(name); taken {
 		return alreadyExists(name)
 	}
