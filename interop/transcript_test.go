@@ -66,7 +66,7 @@ func (a act) String() string {
 
 // tools are the main classes behind the scripts of Apache Kafka's bin directory.
 var tools = map[string]string{
-	"topics": "org.apache.kafka.tools.TopicCommand", "configs": "kafka.admin.ConfigCommand", "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+	"topics": "org.apache.kafka.tools.TopicCommand", "configs": "org.apache.kafka.tools.ConfigCommand", "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
 	"log-dirs": "org.apache.kafka.tools.LogDirsCommand", "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
 	"features": "org.apache.kafka.tools.FeatureCommand", "api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 	"cluster": "org.apache.kafka.tools.ClusterTool", "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
@@ -128,13 +128,19 @@ func newTranscript(t *testing.T, addr string) *teller {
 // run gives what a tool prints against this broker, cleaned of what is its own.
 func (w *teller) run(a act) (out []string) {
 	w.t.Helper()
-	args := slices.Clone(a.args)
-	w.p.say("%s", strings.Join(append([]string{a.tool, "--bootstrap-server", w.addr}, args...), "\t"))
+	words := append([]string{a.tool, "--bootstrap-server", w.addr}, a.args...)
+	if a.tool == tools["cluster"] { // it wants its verb first
+		words = append([]string{a.tool, a.args[0], "--bootstrap-server", w.addr}, a.args[1:]...)
+	}
+	w.p.say("%s", strings.Join(words, "\t"))
 	timeout := time.After(time.Minute)
 	for {
 		select {
 		case l := <-w.lines:
 			if code, ok := strings.CutPrefix(l, "= "); ok {
+				if code == "127" {
+					w.t.Fatalf("%s: %s", a, out)
+				}
 				return append(out, "exit code "+code)
 			}
 			if l = clean(strings.TrimPrefix(l, "| "), w.addr); l != "" {

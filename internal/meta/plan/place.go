@@ -90,7 +90,7 @@ func placeable(brokers []*meta.Broker, factor int) error {
 			"Unable to replicate the partition %d time(s): All brokers are currently fenced, or have all their log directories cordoned.", factor)
 	case factor > len(brokers):
 		return refuse(kerr.InvalidReplicationFactor,
-			"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered.",
+			"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered or some brokers have all their log directories cordoned.",
 			factor, factor, len(brokers))
 	}
 	return nil
