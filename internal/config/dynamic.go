@@ -71,9 +71,10 @@ func (k *Key) dynamic(name, raw string, all bool) error {
 }
 
 // live tells whether a dynamic key can be changed without a start here: what
-// listeners are made of cannot, nor can keys of one listener.
+// listeners are made of cannot, nor can keys of one listener. What is only kept
+// can.
 func (k *Key) live(name string) bool {
-	return name == k.Name && (k.Mode == ClusterWide || name == "cordoned.log.dirs")
+	return name == k.Name && (k.Mode == ClusterWide || k.State == Planned || name == "cordoned.log.dirs")
 }
 
 // Wrong is a change of a broker's settings that is refused; it is
