@@ -165,19 +165,7 @@ func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bo
 	if len(c.unnamed) == 0 {
 		return true
 	}
-	var as []plan.Assignment
-	var moves []plan.DirMove
-	seen := map[meta.PartitionID]bool{}
-	for _, a := range slices.Backward(c.unnamed) { // the last word counts
-		switch {
-		case seen[a.Partition]:
-		case a.From == kafka.DirUnassigned:
-			as = append(as, plan.Assignment{Partition: a.Partition, Dir: a.Dir})
-		default:
-			moves = append(moves, plan.DirMove{Partition: a.Partition, From: a.From, To: a.Dir})
-		}
-		seen[a.Partition] = true
-	}
+	as, moves := c.named(img)
 	batches, err := plan.AssignDirs(img, c.self, epoch, as)
 	moved, merr := plan.MoveDirs(img, c.self, epoch, moves)
 	if err = errors.Join(err, merr); err != nil {
@@ -193,6 +181,29 @@ func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bo
 	}
 	c.unnamed = left
 	return done
+}
+
+// named sorts what is to be named: of a partition the last word counts. A log
+// that moved before its first directory was named is named where it is.
+func (c *control) named(img *meta.Image) (as []plan.Assignment, moves []plan.DirMove) {
+	seen := map[meta.PartitionID]bool{}
+	for _, a := range slices.Backward(c.unnamed) {
+		if seen[a.Partition] {
+			continue
+		}
+		seen[a.Partition] = true
+		none := a.From == kafka.DirUnassigned
+		if _, p, ok := img.Partition(a.Partition); ok && !none {
+			r, _ := p.Replica(c.self)
+			none = r.Dir == kafka.DirUnassigned
+		}
+		if none {
+			as = append(as, plan.Assignment{Partition: a.Partition, Dir: a.Dir})
+		} else {
+			moves = append(moves, plan.DirMove{Partition: a.Partition, From: a.From, To: a.Dir})
+		}
+	}
+	return as, moves
 }
 
 // campaign takes the controller's place when it is free.

@@ -89,8 +89,16 @@ func (d *dynamic) hand(c *config.Config) {
 }
 
 // openLogs opens the logs under the dynamic settings that the metadata store
-// holds already.
+// holds already. Recovery takes its time; only the store must answer in time.
 func (b *Broker) openLogs(ctx context.Context) error {
+	if err := b.intime(b.readSettings)(ctx); err != nil {
+		return err
+	}
+	return b.parts.logs.Open(ctx)
+}
+
+// readSettings puts the dynamic settings into effect that the metadata store holds.
+func (b *Broker) readSettings(ctx context.Context) error {
 	p := &b.parts
 	keys := p.keeper.Image().Keys()
 	for {
@@ -98,7 +106,7 @@ func (b *Broker) openLogs(ctx context.Context) error {
 		if err == nil {
 			img, _ := meta.FromListing(p.keeper.Image().ClusterID(), kvs, rev)
 			p.dynamic.carryOut(img)
-			return p.logs.Open(ctx)
+			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

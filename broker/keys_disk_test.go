@@ -111,43 +111,48 @@ func givesUpUntold(t *testing.T) {
 	}
 }
 
-// gate lets the logs of a directory be opened only by many at a time.
+// gate lets operations of one kind pass only when many are at it at a time.
 type gate struct {
+	want  int
+	holds func(op vfs.Op) bool
+
 	mu      sync.Mutex
 	waiting int
-	most    int
 	open    chan struct{}
 }
 
+func newGate(want int, holds func(op vfs.Op) bool) *gate {
+	return &gate{want: want, holds: holds, open: make(chan struct{})}
+}
+
 func (g *gate) before(op vfs.Op) error {
-	if op.Kind != vfs.OpOpen || filepath.Base(op.Name) != "partition.metadata" {
+	if !g.holds(op) {
 		return nil
 	}
 	g.mu.Lock()
 	g.waiting++
-	if g.most = max(g.most, g.waiting); g.waiting == recoverers {
+	most := g.waiting
+	if most == g.want {
 		close(g.open)
 	}
 	g.mu.Unlock()
 	select {
 	case <-g.open:
 	case <-time.After(patience / 3):
-		return fmt.Errorf("only %d logs are opened at the same time", g.most)
+		return fmt.Errorf("only %d are at it at the same time", most)
 	}
 	return nil
 }
 
-const recoverers = 5
-
 func recoversTogether(t *testing.T) {
+	g := newGate(5, func(op vfs.Op) bool { return op.Kind == vfs.OpOpen && filepath.Base(op.Name) == "partition.metadata" })
 	dir := t.TempDir()
 	p := startBroker(t, nil, "log.dirs="+dir)
-	p.createTopic("t", recoverers)
+	p.createTopic("t", int32(g.want))
 	p.end()
-	g := &gate{open: make(chan struct{})}
-	startBroker(t, vfs.Wrap(vfs.Real, vfs.Hooks{Before: g.before}), "log.dirs="+dir, fmt.Sprintf("num.recovery.threads.per.data.dir=%d", recoverers))
-	if g.most != recoverers {
-		t.Errorf("%d logs were opened at the same time, want %d", g.most, recoverers)
+	startBroker(t, vfs.Wrap(vfs.Real, vfs.Hooks{Before: g.before}), "log.dirs="+dir, fmt.Sprintf("num.recovery.threads.per.data.dir=%d", g.want))
+	if g.waiting != g.want {
+		t.Errorf("%d logs were opened at the same time, want %d", g.waiting, g.want)
 	}
 }
 

@@ -30,9 +30,9 @@ func (b *bed) scopes() [4]map[string]func(*process) {
 
 // effects are the beds, and the proofs that need no broker, or several.
 func effects() (beds []bed, alone map[string]func(*testing.T)) {
-	beds = slices.Concat(logBeds(), []bed{topicBed()}, networkBeds(), topicMakingBeds(), groupBeds())
+	beds = slices.Concat(logBeds(), []bed{topicBed()}, networkBeds(), topicMakingBeds(), groupBeds(), adminBeds())
 	alone = map[string]func(*testing.T){}
-	for _, m := range []map[string]func(*testing.T){nodeProofs(), networkProofs(), diskProofs(), groupProofs()} {
+	for _, m := range []map[string]func(*testing.T){nodeProofs(), networkProofs(), diskProofs(), groupProofs(), adminProofs()} {
 		maps.Copy(alone, m)
 	}
 	return beds, alone
@@ -129,10 +129,6 @@ func idle(t *testing.T, k *config.Key) {
 			}
 		case config.TopicScope, config.GroupScope:
 			if idleOverride(t, k, v) {
-				return
-			}
-		default: // a client-metrics subscription is stored by its own request
-			if k.State == config.Planned && k.Refusal(v) == "" {
 				return
 			}
 		}

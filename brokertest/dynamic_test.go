@@ -76,7 +76,9 @@ func TestDynamicSettings(t *testing.T) {
 		{"max.connections.per.ip.overrides", "127.0.0.1:1", func(t *testing.T, p *peer) bool { return !answers(t, b) }},
 		{"max.connections.per.ip", "1", func(t *testing.T, p *peer) bool { return !answers(t, b) }},
 		{"log.retention.ms", "3600000", topicHas("retention.ms", "3600000")},
-		{"log.cleanup.policy", "compact", topicHas("cleanup.policy", "compact")},
+		{"log.cleanup.policy", "compact", func(t *testing.T, p *peer) bool { // which wants keys
+			return p.produce(produceTo(9, -1, "t", records("no key")))[0].ErrorCode == kerr.InvalidRecord.Code
+		}},
 		{"barnabas.durable.acks", "true", topicHas("barnabas.durable.acks", "true")},
 	} {
 		for _, of := range []string{"", "1"} {

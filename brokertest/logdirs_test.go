@@ -219,6 +219,86 @@ func (p *peer) describedRight() {
 	}
 }
 
+// A directory is cordoned, and lifted, while the broker runs, and is as it was
+// set after a restart.
+func TestDynamicCordon(t *testing.T) {
+	base := t.TempDir()
+	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	settings := []string{"metadata.log.dir=" + filepath.Join(base, "metadata")}
+	b := spawn(t, one+","+two, 0, settings...)
+	p := b.dial()
+	wantAll := func(topic, dir string) {
+		t.Helper()
+		p.create(topic, 4)
+		at, _ := p.describe(5, nil)
+		for n := range 4 {
+			if tp := fmt.Sprintf("%s-%d", topic, n); at[tp][0].dir != dir {
+				t.Errorf("%s is in %s", tp, at[tp][0].dir)
+			}
+		}
+	}
+	p.change(ofBroker, "1", "cordoned.log.dirs", &two)
+	wantAll("a", one)
+	if _, dirs := p.describe(5, nil); dirs[one].IsCordoned || !dirs[two].IsCordoned {
+		t.Errorf("cordoned: %v and %v", dirs[one].IsCordoned, dirs[two].IsCordoned)
+	}
+	if err := p.moveTo(two, "a", 0); err != kerr.InvalidReplicaAssignment {
+		t.Errorf("move to a cordoned directory: %v", err)
+	}
+	if out := p.alter(ofBroker, "", "cordoned.log.dirs", &two, false); out.ErrorCode != kerr.InvalidRequest.Code {
+		t.Errorf("for all brokers: %s", name(out.ErrorCode))
+	}
+	if out := p.alter(ofBroker, "1", "cordoned.log.dirs", &base, false); out.ErrorCode != kerr.InvalidRequest.Code {
+		t.Errorf("another directory: %s", name(out.ErrorCode))
+	}
+	b.stop()
+	b = spawn(t, one+","+two, 0, settings...)
+	p = b.dial()
+	wantAll("b", one)
+	p.change(ofBroker, "1", "cordoned.log.dirs", nil)
+	wantAll("c", two)
+	p.change(ofBroker, "1", "cordoned.log.dirs", text("*"))
+	if out := p.createTopics(7, false, wish("none", 1, 1))[0]; out.ErrorCode != kerr.InvalidReplicationFactor.Code {
+		t.Errorf("with all directories cordoned: %s", name(out.ErrorCode))
+	}
+}
+
+// Moves stop while replica.alter.log.dirs.io.max.bytes.per.second is 0, and all
+// of them go on without it.
+func TestDynamicMoveRate(t *testing.T) {
+	base := t.TempDir()
+	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	b := spawn(t, one+","+two, 0, "metadata.log.dir="+filepath.Join(base, "metadata"))
+	p := b.dial()
+	p.change(ofBroker, "1", "cordoned.log.dirs", &two)
+	p.create("t", 3)
+	p.change(ofBroker, "1", "cordoned.log.dirs", nil)
+	const rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+	for _, of := range []string{"", "1"} {
+		p.change(ofBroker, of, rate, text("0"))
+		for n := range int32(3) {
+			if err := p.moveTo(two, "t", n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			p.write("t", records("v"), records("v"), records("v")) // more than what was copied at once
+		}
+		at, _ := p.describe(5, nil)
+		for n := range 3 {
+			tp := fmt.Sprintf("t-%d", n)
+			if len(at[tp]) != 2 {
+				t.Errorf("%s moved all the same: %+v", tp, at[tp])
+			}
+		}
+		p.change(ofBroker, of, rate, nil)
+		for n := range 3 {
+			p.awaitMoved(two, fmt.Sprintf("t-%d", n))
+		}
+		one, two = two, one
+	}
+}
+
 // Logs move to and fro under load while the broker is killed again and again:
 // every acknowledged record is there at the end, once.
 func TestKillWhileLogsMove(t *testing.T) {

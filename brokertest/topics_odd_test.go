@@ -40,6 +40,27 @@ func TestCreateTopicsOfOddItems(t *testing.T) {
 	}
 }
 
+// CreateTopics tells settings as they were written.
+func TestCreatedSettingsAsWritten(t *testing.T) {
+	p := dial(t, brokertest.Start(t))
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, 10_000
+	in := kmsg.NewCreateTopicsRequestTopic()
+	in.Topic, in.NumPartitions, in.ReplicationFactor = "t", 1, 1
+	want := map[string]string{"min.cleanable.dirty.ratio": "1", "preallocate": "FALSE", "retention.ms": "+5"}
+	for name, value := range want {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = name, &value
+		in.Configs = append(in.Configs, c)
+	}
+	req.Topics = append(req.Topics, in)
+	for _, c := range ask[*kmsg.CreateTopicsResponse](p, req).Topics[0].Configs {
+		if w, ok := want[c.Name]; ok && *c.Value != w {
+			t.Errorf("%s is %q, want %q", c.Name, *c.Value, w)
+		}
+	}
+}
+
 // What DeleteTopics names by a name and an id, or by nothing, is refused for
 // itself, and does not spoil what names the same topic well.
 func TestDeleteTopicsOfOddItems(t *testing.T) {

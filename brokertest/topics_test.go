@@ -156,3 +156,32 @@ func TestADM05Names(t *testing.T) {
 		t.Error("the long name is there after its deletion")
 	}
 }
+
+func TestADM06BadSettings(t *testing.T) {
+	p := dial(t, brokertest.Start(t))
+	for version := int16(2); version <= 7; version++ {
+		null := wish("null", 1, 1, "retention.ms=1")
+		null.Configs[0].Value = nil
+		for _, of := range []struct {
+			wish kmsg.CreateTopicsRequestTopic
+			why  string
+		}{
+			{wish("unknown", 1, 1, "no.such.key=1"), "no.such.key"},
+			{wish("number", 1, 1, "retention.ms=abc"), "abc"},
+			{wish("word", 1, 1, "cleanup.policy=foo"), "foo"},
+			{null, "retention.ms"},
+			{wish("bound", 1, 1, "min.insync.replicas=0"), "min.insync.replicas"},
+			{wish("second", 1, 1, "retention.bytes=1000", "retention.ms=abc"), "abc"},
+		} {
+			out := p.createTopics(version, false, of.wish)[0]
+			wantCode(t, of.wish.Topic, out.ErrorCode, kerr.InvalidConfig)
+			if out.ErrorMessage == nil || !strings.Contains(*out.ErrorMessage, of.why) {
+				t.Errorf("v%d %s: %+v", version, of.wish.Topic, out.ErrorMessage)
+			}
+		}
+		wantList(t, "topics", p.topics())
+	}
+	out := p.createTopics(7, false, wish("bad", 1, 1, "retention.ms=abc"), wish("good", 1, 1, "retention.ms=1"))
+	wantCode(t, "one beside a bad one", out[1].ErrorCode, nil)
+	wantList(t, "topics", p.topics(), "good")
+}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,11 +88,14 @@ func startBroker(t testing.TB, dir string, settings ...string) *broker {
 
 func startBrokerAt(t testing.TB, dir, listen string, settings ...string) *broker {
 	t.Helper()
-	args := []string{
-		"serve", "--data-dir", dir,
-		"--set", "listeners=PLAINTEXT://" + listen,
-		"--set", "barnabas.admin.listener=127.0.0.1:0",
+	args := []string{"serve"}
+	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
+		args = append(args, "--data-dir", dir) // which would count for more
 	}
+	args = append(args,
+		"--set", "listeners=PLAINTEXT://"+listen,
+		"--set", "barnabas.admin.listener=127.0.0.1:0",
+	)
 	for _, s := range settings {
 		args = append(args, "--set", s)
 	}

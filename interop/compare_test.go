@@ -32,7 +32,7 @@ func TestAnswersOfKafka(t *testing.T) {
 		"metric.reporters=TelemetryPlugin", "log.initial.task.delay.ms=2000000000", "log.cleaner.enable=false", twoDirs(t),
 	}, both...)
 	kafka := startKafka(t, settings...).addr
-	addr := target(t, append(both, "log.retention.check.interval.ms=2000000000", twoDirs(t))...)
+	addr := target(t, append(both, "node.id=1", "log.retention.check.interval.ms=2000000000", twoDirs(t))...)
 	t.Run("Random", func(t *testing.T) { randomAnswers(t, kafka, addr) })
 	t.Run("Scripts", func(t *testing.T) { scriptedAnswers(t, kafka, addr) })
 }

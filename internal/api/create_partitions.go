@@ -36,7 +36,7 @@ func (a *API) createPartitions(ctx context.Context, r *server.Request, req *kmsg
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		n := times[in.Topic]
-		if n == 0 {
+		if n == 0 && !tooMany {
 			continue // named twice, and told so
 		}
 		times[in.Topic] = 0

@@ -135,6 +135,9 @@ func (a *API) createTopic(ctx context.Context, r *server.Request, req *kmsg.Crea
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
 		c.Name, c.ReadOnly, c.Source, c.IsSensitive = s.Name, s.ReadOnly, s.Source, s.Sensitive
 		c.Value = s.Value
+		if given, ok := wish.Config[s.Name]; ok {
+			c.Value = &given // as it was written, whatever it is read as
+		}
 		out.Configs = append(out.Configs, c)
 	}
 	return nil

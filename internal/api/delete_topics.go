@@ -37,11 +37,13 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		}
 		if n := asked[i].Topic; n != nil {
 			names[*n]++
-			if t, ok := a.Image().Topic(*n); ok {
-				times[t.ID]++
-			}
 		} else {
 			times[asked[i].TopicID]++
+		}
+	}
+	for n, often := range names { // a name that is there twice stands for nothing
+		if t, ok := a.Image().Topic(n); ok && often == 1 {
+			times[t.ID]++
 		}
 	}
 	told := make(map[string]bool)
@@ -58,7 +60,7 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		key := ""
 		if in.Topic != nil {
 			key = "name " + *in.Topic
-			if t, ok := a.Image().Topic(*in.Topic); ok {
+			if t, ok := a.Image().Topic(*in.Topic); ok && names[*in.Topic] == 1 {
 				id = t.ID
 			}
 		}

@@ -12,25 +12,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
-	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
 func (a *API) describeProducers(_ context.Context, r *server.Request, req *kmsg.DescribeProducersRequest, resp *kmsg.DescribeProducersResponse) error {
-	told := make(map[kafka.TopicPartition]bool)
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		out := kmsg.NewDescribeProducersResponseTopic()
 		out.Topic = in.Topic
 		topic, refused := a.producersTopic(r, in.Topic)
 		for _, n := range in.Partitions {
-			tp := kafka.TopicPartition{Topic: in.Topic, Partition: n}
-			if told[tp] {
-				continue
-			}
-			told[tp] = true
 			p := kmsg.NewDescribeProducersResponseTopicPartition()
 			p.Partition, p.ActiveProducers = n, []kmsg.DescribeProducersResponseTopicPartitionActiveProducer{}
 			if refused != nil {

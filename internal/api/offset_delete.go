@@ -21,7 +21,8 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 	}
 	cmd := &group.DeleteOffsets{Group: req.Group}
 	var rows [][2]int              // where each of the command's partitions is answered
-	topics := make(map[string]int) // a topic is answered once, however often it is named
+	topics := make(map[string]int) // their rows
+	once := a.anyUnknown(r, req)   // then a topic is answered once, however often it is named
 	img := a.Image()
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -31,7 +32,7 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 		}
 		at, ok := topics[t.Topic]
 		switch {
-		case ok:
+		case ok && once:
 		case err == nil && len(t.Partitions) == 0:
 			continue // nothing to tell of a topic that is there
 		default:
@@ -71,4 +72,22 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 	}
 	resp.ErrorCode, resp.Topics = a.code(err), nil
 	return nil
+}
+
+// anyUnknown tells whether a request names anything that is not there. Apache
+// Kafka puts its answer together in another way then.
+func (a *API) anyUnknown(r *server.Request, req *kmsg.OffsetDeleteRequest) bool {
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		found, err := a.resolve(a.Image(), false, t.Topic, kafka.TopicID{})
+		if err != nil || !a.allow(r, acl.Read, acl.Topic, t.Topic) {
+			return true
+		}
+		for _, in := range t.Partitions {
+			if in.Partition < 0 || int(in.Partition) >= len(found.Partitions) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -81,21 +81,30 @@ func (c *Config) inherited(k *Key) string {
 	return ""
 }
 
-// alterList adds to a list, or takes away from it.
+// alterList adds to a list, or takes away from it. Each entry is looked at
+// once: what is sent may be as long as a request.
 func alterList(list string, op Op) string {
 	var have []string
 	if list = strings.TrimSpace(list); list != "" {
 		have = strings.Split(list, ",")
 	}
-	for _, part := range strings.Split(*op.Value, ",") {
-		part = strings.TrimSpace(part)
-		at := slices.Index(have, part)
-		switch {
-		case op.Kind == AppendOp && at < 0:
-			have = append(have, part)
-		case op.Kind == SubtractOp && at >= 0:
-			have = slices.Delete(have, at, at+1)
+	count := map[string]int{}
+	if op.Kind == AppendOp {
+		for _, h := range have {
+			count[h]++
 		}
+	}
+	for part := range strings.SplitSeq(*op.Value, ",") {
+		part = strings.TrimSpace(part)
+		if count[part]++; op.Kind == AppendOp && count[part] == 1 {
+			have = append(have, part)
+		}
+	}
+	if op.Kind == SubtractOp {
+		have = slices.DeleteFunc(have, func(h string) bool {
+			count[h]--
+			return count[h] >= 0
+		})
 	}
 	return strings.Join(have, ",")
 }

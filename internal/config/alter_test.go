@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestAlter(t *testing.T) {
@@ -57,5 +60,28 @@ func TestAlter(t *testing.T) {
 	}
 	if _, err := c.Alter(GroupScope, nil, []Op{set("consumer.heartbeat.interval.ms", "15000"), set("consumer.session.timeout.ms", "45000")}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A list as long as a request is refused in the time that it takes to read it.
+func TestAlterLongList(t *testing.T) {
+	c, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for n := range 500_000 {
+		fmt.Fprintf(&b, "%d,", n)
+	}
+	long := b.String()
+	began := time.Now()
+	if _, err := c.Alter(TopicScope, nil, []Op{{"cleanup.policy", AppendOp, &long}}); err == nil {
+		t.Error("a list of 3 MB is taken")
+	}
+	if _, err := c.Alter(TopicScope, map[string]string{"cleanup.policy": "compact,delete"}, []Op{{"cleanup.policy", SubtractOp, &long}}); err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("it took %v", d)
 	}
 }

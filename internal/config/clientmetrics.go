@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 )
@@ -47,13 +49,32 @@ func validateClientMetrics(overrides map[string]string) error {
 	return nil
 }
 
-// checkMatch looks at one attribute=pattern. Patterns are RE2's: those that
-// only Java's can say are refused.
+// checkMatch looks at one attribute=pattern.
 func checkMatch(pair string) error {
 	name, pattern, ok := strings.Cut(pair, "=")
-	_, err := regexp.Compile(strings.TrimSpace(pattern))
-	if !ok || pattern == "" || strings.Contains(strings.TrimRight(pattern, "="), "=") || err != nil || !slices.Contains(matchKeys, strings.TrimSpace(name)) {
-		return &Invalid{fmt.Sprintf("Illegal client matching pattern: %s", pair)}
+	illegal := "Illegal client matching pattern: " + pair
+	if !ok || pattern == "" || strings.Contains(strings.TrimRight(pattern, "="), "=") || !slices.Contains(matchKeys, strings.TrimSpace(name)) {
+		return &Invalid{illegal}
 	}
-	return nil
+	pattern = strings.TrimSpace(pattern)
+	_, err := regexp.Compile(pattern)
+	if err == nil {
+		_, err = regexp.Compile("^(?:" + pattern + ")$") // as it is matched: a \Q without its \E would not end
+	}
+	var bad *syntax.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &bad) && javaMay[bad.Code]:
+		return &Invalid{fmt.Sprintf("%s: patterns are RE2's, which takes time in proportion to the text and has no look-around, back-references or possessive quantifiers: %s `%s`",
+			illegal, bad.Code, bad.Expr)}
+	}
+	return &Invalid{illegal}
+}
+
+// javaMay are the mistakes in a pattern of RE2 that may be none in one of Java:
+// who sends it gets more words than Apache Kafka has for what is wrong in both.
+var javaMay = map[syntax.ErrorCode]bool{
+	syntax.ErrInvalidPerlOp: true, syntax.ErrInvalidEscape: true, syntax.ErrInvalidRepeatOp: true, syntax.ErrInvalidRepeatSize: true,
+	syntax.ErrInvalidCharRange: true, syntax.ErrInvalidNamedCapture: true, syntax.ErrLarge: true, syntax.ErrNestingDepth: true,
 }

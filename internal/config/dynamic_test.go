@@ -104,6 +104,21 @@ func TestAlterClientMetrics(t *testing.T) {
 			t.Errorf("%s=%q: %v, want %v", of.key, of.value, err, of.code)
 		}
 	}
+	const why = ": patterns are RE2's, which takes time in proportion to the text and has no look-around, back-references or possessive quantifiers: "
+	for pair, want := range map[string]string{
+		"client_id=a(?!b)":   why + "invalid or unsupported Perl syntax `(?!`",
+		`client_id=(a)\1`:    why + "invalid escape sequence `\\1`",
+		"client_id=a++":      why + "invalid nested repetition operator `++`",
+		`client_id=\Qa`:      "",
+		"client_id=a)|(?:b":  "",
+		"client_id=(a":       "",
+		"client_id=[":        "",
+		"client_software=ab": "",
+	} {
+		if _, err := c.Alter(ClientMetricsScope, nil, []Op{{"match", SetOp, &pair}}); err == nil || err.Error() != "Illegal client matching pattern: "+pair+want {
+			t.Errorf("%s: %v, want %q", pair, err, want)
+		}
+	}
 	if _, err := c.Alter(ClientMetricsScope, nil, []Op{{"metrics", AppendOp, value("a")}}); !errors.Is(err, kerr.InvalidConfig) {
 		t.Errorf("append: %v", err)
 	}

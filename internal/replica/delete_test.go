@@ -1,11 +1,15 @@
 package replica
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+	"github.com/barnabas-mq/barnabas/internal/storage/checkpoint"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -65,6 +69,54 @@ func TestDeleteRecordsLosesItsTerm(t *testing.T) {
 		}
 		release()
 		wantErr(t, "delete", <-done, kerr.NotLeaderForPartition)
+	}
+}
+
+// A log moves to another directory while its start is written down in the one
+// before: what is answered is true of the log that took its place.
+func TestDeleteRecordsOfALogThatMoves(t *testing.T) {
+	writing, swapped := make(chan struct{}), make(chan struct{})
+	var armed atomic.Bool
+	mem := vfs.NewMem()
+	logs, _ := logsOn(t, vfs.Faulty(mem, func(op vfs.Op) error {
+		if op.Kind == vfs.OpCreate && strings.HasPrefix(op.Name, "/a/"+checkpoint.LogStart) && armed.CompareAndSwap(true, false) {
+			close(writing)
+			<-swapped
+		}
+		return nil
+	}), "/a", "/b")
+	log, err := logs.Create(testTP, kafka.TopicID{1}, storage.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPartition(testTP, self, log, testRules(false))
+	moved := make(chan struct{})
+	p.moved = func(*Partition) { close(moved) }
+	lead(t, p, 0, alone)
+	for range 3 {
+		put(t, p, records("x"), 1)
+	}
+	type answer struct {
+		low int64
+		err error
+	}
+	done := make(chan answer, 1)
+	armed.Store(true)
+	go func() {
+		low, err := p.DeleteRecords(2)
+		done <- answer{low, err}
+	}()
+	<-writing
+	if err := logs.Move(testTP, "/b"); err != nil {
+		t.Fatal(err)
+	}
+	<-moved
+	close(swapped)
+	if got := <-done; got.low != 2 || got.err != nil {
+		t.Errorf("low watermark %d, %v", got.low, got.err)
+	}
+	if at := p.Log().Start(); at != 2 {
+		t.Errorf("the log begins at %d", at)
 	}
 }
 

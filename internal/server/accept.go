@@ -21,6 +21,10 @@ func (s *Server) accept(ctx, base context.Context, l *listener) error {
 		nc, err := l.ln.Accept()
 		if err == nil {
 			pause = 0
+			if !s.limits.room(ctx, l.cfg.InterBroker) { // there may be less since this was waited for
+				_ = nc.Close()
+				return nil
+			}
 			s.open(base, l, nc)
 			continue
 		}

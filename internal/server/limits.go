@@ -52,6 +52,11 @@ func (l *limiter) set(limits Limits) {
 // broker leaves newcomers in the backlog, and its own listener between brokers is
 // exempt. False when ctx ended.
 func (l *limiter) await(ctx context.Context, exempt bool) bool {
+	return l.room(ctx, exempt) && l.pace(ctx, exempt)
+}
+
+// room blocks while there are as many connections as may be.
+func (l *limiter) room(ctx context.Context, exempt bool) bool {
 	for !exempt {
 		l.mu.Lock()
 		total := l.limits.Connections
@@ -69,7 +74,7 @@ func (l *limiter) await(ctx context.Context, exempt bool) bool {
 			return false
 		}
 	}
-	return l.pace(ctx, exempt)
+	return true
 }
 
 func (l *limiter) pace(ctx context.Context, exempt bool) bool {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -25,9 +24,7 @@ const settleWait = 2 * time.Second
 // mover moves logs between the directories (doc.go, "Moves"). Its workers take
 // one move each and work on it until it is done or has to wait.
 type mover struct {
-	m    *Manager
-	rate atomic.Int64  // bytes a second for all moves; 0 none at all
-	news chan struct{} // the rate changed
+	m *Manager
 
 	admin sync.Mutex // one change of what moves at a time; taken before Manager.mu
 
@@ -36,7 +33,9 @@ type mover struct {
 	all      map[kafka.TopicPartition]*move
 	queue    []*move
 	settling map[*Log]bool // moved, with a mark that is to go
+	rate     int64         // bytes a second for all moves; 0 none at all
 	paid     time.Time     // until when the bytes so far take the rate up
+	changed  chan struct{} // closed with the next change of the rate, and replaced
 }
 
 // move is a log on its way to another directory of this broker.
@@ -62,19 +61,23 @@ const (
 )
 
 func newMover(m *Manager) *mover {
-	v := &mover{m: m, news: make(chan struct{}, 1), all: map[kafka.TopicPartition]*move{}, settling: map[*Log]bool{}}
-	v.cond.L = &v.mu
-	v.rate.Store(math.MaxInt64)
+	v := &mover{m: m, changed: make(chan struct{}), all: map[kafka.TopicPartition]*move{}, settling: map[*Log]bool{}}
+	v.cond.L, v.rate = &v.mu, math.MaxInt64
 	return v
 }
 
-// SetMoveRate bounds the bytes a second that all moves together may copy.
+// SetMoveRate bounds the bytes a second that all moves together may copy. What
+// was charged at another rate is forgiven.
 func (m *Manager) SetMoveRate(bytesPerSecond int64) {
-	m.mover.rate.Store(bytesPerSecond)
-	select {
-	case m.mover.news <- struct{}{}:
-	default:
+	v := m.mover
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.rate == bytesPerSecond {
+		return
 	}
+	v.rate, v.paid = bytesPerSecond, time.Time{}
+	close(v.changed)
+	v.changed = make(chan struct{})
 }
 
 // Move has a partition's log move to the directory of that path, in the
@@ -301,40 +304,34 @@ func (v *mover) tick() {
 
 // pay waits until n more bytes are within the rate.
 func (v *mover) pay(ctx context.Context, n int) error {
-	var owed float64
-	for charged := false; ; {
-		rate := v.rate.Load()
+	for {
 		v.mu.Lock()
-		now := time.Now()
+		rate, changed, now := v.rate, v.changed, time.Now()
 		if v.paid.Before(now) {
 			v.paid = now
 		}
-		if !charged && rate > 0 {
-			owed = float64(n) / float64(rate)
-			v.paid = v.paid.Add(time.Duration(min(owed, 3600) * float64(time.Second)))
-			charged = true
+		if rate > 0 {
+			owed := min(float64(n)/float64(rate), 3600)
+			v.paid = v.paid.Add(time.Duration(owed * float64(time.Second)))
 		}
 		wait := v.paid.Sub(now)
 		v.mu.Unlock()
 		if rate > 0 && wait <= 0 {
 			return ctx.Err()
 		}
-		if rate <= 0 {
-			wait = time.Hour // until there is another rate
-		}
 		t := time.NewTimer(wait)
+		due := t.C
+		if rate <= 0 {
+			due = nil // until there is another rate
+		}
 		select {
 		case <-ctx.Done():
 			t.Stop()
 			return ctx.Err()
-		case <-t.C:
+		case <-due:
 			return ctx.Err()
-		case <-v.news: // what was charged at the old rate is forgiven
+		case <-changed:
 			t.Stop()
-			v.mu.Lock()
-			v.paid = time.Time{}
-			v.mu.Unlock()
-			charged = false
 		}
 	}
 }

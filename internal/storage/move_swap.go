@@ -125,6 +125,9 @@ func (mv *move) swap(src *Log) error {
 	f.cfg.Store(src.cfg.Load())
 	f.hooks.Store(src.hooks.Load())
 	f.hw.Store(src.HighWatermark())
+	// What only the new directory has is not safe before its name is: the next
+	// flush tells it.
+	f.flushed.Store(src.FlushedEnd())
 	// The live state knows more than the copy: batches from before the log
 	// start, and guards of transactions that are being verified.
 	f.prods, src.prods = src.prods, producers.New(m.cfg.ProducerExpiration)

@@ -234,15 +234,47 @@ func TestMoveRate(t *testing.T) {
 			t.Errorf("without a bound: %v", d)
 		}
 		m.SetMoveRate(1000)
-		<-m.mover.news
 		if d := took(3000); d != 3*time.Second {
 			t.Errorf("3000 bytes at 1000 a second: %v", d)
 		}
 		m.SetMoveRate(0)
-		<-m.mover.news
 		time.AfterFunc(20*time.Second, func() { m.SetMoveRate(500) })
 		if d := took(1000); d != 22*time.Second {
 			t.Errorf("stopped for 20 seconds, then 500 a second: %v", d)
+		}
+		m.SetMoveRate(0)
+		at := time.Now()
+		var waiting sync.WaitGroup
+		for range 3 { // as many as there are directories may wait
+			waiting.Go(func() { took(1000) })
+		}
+		time.AfterFunc(3*time.Hour, func() { m.SetMoveRate(1000) })
+		waiting.Wait()
+		if d := time.Since(at).Round(time.Millisecond); d != 3*time.Hour+3*time.Second {
+			t.Errorf("three moves that were stopped for 3 hours, then 1000 a second: %v", d)
+		}
+	})
+}
+
+// Every move that waits hears of another rate.
+func TestMoveRateForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(managerConfig("/a"), vfs.NewMem(), nil, nil)
+		m.SetMoveRate(1)
+		at := time.Now()
+		var waits sync.WaitGroup
+		for range 3 {
+			waits.Go(func() {
+				if err := m.mover.pay(t.Context(), 1<<20); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		m.SetMoveRate(1 << 30)
+		waits.Wait()
+		if d := time.Since(at); d > time.Second {
+			t.Errorf("moves went on %v after the rate was raised", d)
 		}
 	})
 }

@@ -3,12 +3,14 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -22,6 +24,8 @@ type randomRun struct {
 	sides   [2]*side
 	common  map[int16]bool // keys that both advertise
 	born    map[string][]int
+	nonce   [4]byte
+	startMs int64
 	silent  bool
 	verbose bool // whole answers
 
@@ -68,6 +72,8 @@ func (r *randomRun) play(numbers []int, atMost int) error {
 		return err
 	}
 	r.born = map[string][]int{}
+	r.startMs = time.Now().UnixMilli()
+	binary.BigEndian.PutUint32(r.nonce[:], rand.Uint32())
 	for _, n := range numbers {
 		for _, s := range r.sides {
 			s.step, s.born = fmt.Sprint(n), r.born
@@ -210,6 +216,9 @@ func (r *randomRun) unexplained(api string, text [2]string) []line {
 			continue
 		}
 		r.met[i]++
+		if accepted[i].whole {
+			return nil
+		}
 	}
 	return rest
 }
@@ -219,7 +228,7 @@ func (r *randomRun) unexplained(api string, text [2]string) []line {
 // that it is reported once.
 func (r *randomRun) settle(n int, q *question, text string, answersDiffer bool) error {
 	var digest [2]string
-	for try := 0; ; try++ {
+	for deadline := time.Now().Add(10 * time.Second); ; {
 		err := r.both(func(i int, s *side) (err error) {
 			if err = s.barrier(); err == nil {
 				digest[i], err = s.digest()
@@ -232,7 +241,7 @@ func (r *randomRun) settle(n int, q *question, text string, answersDiffer bool) 
 		if digest[0] == digest[1] {
 			break
 		}
-		if try < readTries {
+		if time.Now().Before(deadline) {
 			continue
 		}
 		if lines := r.unexplained("State", [2]string{text + "\n< \n" + digest[0], text + "\n< \n" + digest[1]}); len(lines) > 0 && !answersDiffer {
@@ -276,7 +285,7 @@ type question struct {
 // question makes request n, or nil when its key is not served by both.
 func (r *randomRun) question(n int) *question {
 	make := func() (*gen, kmsg.Request) {
-		g := &gen{Rand: rand.New(rand.NewPCG(r.seed, uint64(n))), seed: r.seed, number: n}
+		g := &gen{Rand: rand.New(rand.NewPCG(r.seed, uint64(n))), seed: r.seed, number: n, nonce: r.nonce, startMs: r.startMs}
 		return g, g.request()
 	}
 	g, req := make()

@@ -73,10 +73,10 @@ var brokerSettings = settings{
 	"compression.gzip.level":                         {"-1", "9", "0"},
 	"min.insync.replicas":                            {"1", "0"},
 	"unclean.leader.election.enable":                 {"true", "false", "x"},
-	"num.io.threads":                                 {"8", "9", "4", "3", "17", "0"},
-	"num.network.threads":                            {"3", "4", "1", "7"},
+	"num.io.threads":                                 {"8", "9", "3", "17", "0"},
+	"num.network.threads":                            {"3", "0"},
 	"num.replica.fetchers":                           {"1", "2", "0", "3"},
-	"num.recovery.threads.per.data.dir":              {"2", "1", "0", "9"},
+	"num.recovery.threads.per.data.dir":              {"2", "3", "0", "9"},
 	"background.threads":                             {"10", "11", "4", "21"},
 	"leader.replication.throttled.rate":              {"1000000", "0", "-1"},
 	"follower.replication.throttled.rate":            {"1000000", "0", "-1"},
@@ -184,7 +184,7 @@ func (g *gen) resource() (configResource, settings) {
 	case n < 45:
 		c, of = configResource{kmsg.ConfigResourceTypeTopic, g.ownTopic()}, topicSettings
 	case n < 65:
-		c, of = configResource{kmsg.ConfigResourceTypeBroker, pick(g, "", "1", "", "1", "", "1", "2", "abc", "-1", "01", " 1")}, brokerSettings
+		c, of = configResource{kmsg.ConfigResourceTypeBroker, pick(g, "", "1", "", "1", "", "1", "2", "abc", "-1", " 1")}, brokerSettings
 	case n < 75:
 		c, of = configResource{kmsg.ConfigResourceTypeGroupConfig, g.group()}, groupSettings
 	case n < 85:
@@ -196,6 +196,12 @@ func (g *gen) resource() (configResource, settings) {
 	}
 	g.resources = append(g.resources, c)
 	return c, of
+}
+
+// kinds are those of which things have configuration.
+var kinds = []kmsg.ConfigResourceType{
+	kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger,
+	kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig,
 }
 
 func (g *gen) describeConfigs() kmsg.Request {
@@ -227,10 +233,14 @@ func (g *gen) alterConfigs() kmsg.Request {
 	for range g.few() {
 		a := kmsg.NewAlterConfigsRequestResource()
 		c, of := g.resource()
-		if seen[c] {
+		same := c
+		if !slices.Contains(kinds, c.kind) {
+			same.kind = 0 // all the same to Apache Kafka
+		}
+		if seen[same] {
 			continue // Apache Kafka never answers
 		}
-		seen[c] = true
+		seen[same] = true
 		a.ResourceType, a.ResourceName = c.kind, c.name
 		for range g.few() {
 			x := kmsg.NewAlterConfigsRequestResourceConfig()

@@ -14,8 +14,10 @@ type gen struct {
 	*rand.Rand
 	seed      uint64
 	number    int
-	reads     bool // the request changes nothing
-	fragile   bool // a changed byte could do what the test does not survive
+	nonce     [4]byte // of the run: what brokers remember from another must not count
+	startMs   int64   // when the run began
+	reads     bool    // the request changes nothing
+	fragile   bool    // a changed byte could do what the test does not survive
 	resources []configResource
 }
 

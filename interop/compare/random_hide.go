@@ -4,7 +4,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -53,7 +55,23 @@ func (s *side) hide(resp kmsg.Response) {
 
 // hideDirs keeps which topics are where, and how large they are; but for the
 // topic of offsets, which holds what a broker thinks of its groups.
+// Which of two directories a partition is put into is left out too: where they
+// hold as many, either is right.
 func (s *side) hideDirs(r *kmsg.DescribeLogDirsResponse) {
+	whole := map[string]kmsg.DescribeLogDirsResponseDirTopic{}
+	for _, d := range r.Dirs {
+		for _, t := range d.Topics {
+			t.Partitions = append(whole[t.Topic].Partitions, t.Partitions...)
+			whole[t.Topic] = t
+		}
+	}
+	slices.SortFunc(r.Dirs, func(a, b kmsg.DescribeLogDirsResponseDir) int { return strings.Compare(a.Dir, b.Dir) })
+	for i := range r.Dirs {
+		r.Dirs[i].Topics = nil
+	}
+	if len(r.Dirs) > 0 && len(whole) > 0 {
+		r.Dirs[0].Topics = slices.Collect(maps.Values(whole))
+	}
 	for i := range r.Dirs {
 		d := &r.Dirs[i]
 		if d.TotalBytes > 0 {
@@ -76,18 +94,29 @@ func (s *side) hideDirs(r *kmsg.DescribeLogDirsResponse) {
 // installed are keys whose values the two brokers were started with.
 var installed = []string{
 	"listeners", "advertised.listeners", "listener.security.protocol.map", "log.dirs", "log.dir", "metadata.log.dir", "process.roles",
-	"controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names", "metric.reporters", "log.cleaner.enable",
+	"node.id", "broker.id", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names", "metric.reporters", "log.cleaner.enable",
 	"log.retention.check.interval.ms", "log.initial.task.delay.ms", "group.consumer.assignor.offload.enable",
 	"offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
 	"share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr",
+}
+
+// others are keys that one of the two does not list, or has another default of.
+var others = []string{
+	"remote.log.manager.task.retry.backoff.max.ms", "remote.log.manager.task.retry.backoff.ms", "remote.log.manager.task.retry.jitter",
+	"leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second",
+	"sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol", "streams.assignor.name", "consumer.assignor.offload.enable",
 }
 
 // hideConfigs leaves out what the brokers were started with, and puts one word
 // for every documentation.
 func hideConfigs(r *kmsg.DescribeConfigsResponseResource) {
 	r.Configs = slices.DeleteFunc(r.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool {
-		return slices.Contains(installed, c.Name)
+		return strings.HasPrefix(c.Name, "barnabas.") || slices.Contains(installed, c.Name) || slices.Contains(others, c.Name) ||
+			c.Name == "min.insync.replicas" && r.ResourceType == kmsg.ConfigResourceTypeBroker
 	})
+	if len(r.Configs) == 0 {
+		r.Configs = nil
+	}
 	for i := range r.Configs {
 		c := &r.Configs[i]
 		if c.Documentation != nil {

@@ -46,7 +46,7 @@ func (g *gen) clientInstance() [16]byte {
 	if g.chance(40) {
 		return [16]byte{}
 	}
-	return [16]byte{byte(g.seed), 6: 0x40, 8: 0x80, 13: byte(g.number >> 16), 14: byte(g.number >> 8), 15: byte(g.number)}
+	return [16]byte{g.nonce[0], g.nonce[1], g.nonce[2], g.nonce[3], 6: 0x40, 8: 0x80, 13: byte(g.number >> 16), 14: byte(g.number >> 8), 15: byte(g.number)}
 }
 
 func (g *gen) telemetrySubscriptions() kmsg.Request {

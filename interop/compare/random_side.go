@@ -166,7 +166,7 @@ func (s *side) resetConfigs(of ...configResource) error {
 		a := kmsg.NewIncrementalAlterConfigsRequestResource()
 		a.ResourceType, a.ResourceName = c.kind, c.name
 		for _, e := range s.do(ask).(*kmsg.DescribeConfigsResponse).Resources[0].Configs {
-			if int8(e.Source) != dynamicSource(c) || e.ReadOnly || c.name == "" && e.Name == "min.insync.replicas" {
+			if int8(e.Source) != dynamicSource(c) || c.name == "" && e.Name == "min.insync.replicas" {
 				continue // the last is for ever with eligible leader replicas
 			}
 			x := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()

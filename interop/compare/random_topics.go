@@ -198,6 +198,7 @@ func (g *gen) produce() kmsg.Request {
 	values := []string{"one", "two", "three"}[:1+g.IntN(3)]
 	b := raw.NewBatch(int64(1000*(1+g.IntN(9))), values...)
 	if g.chance(50) {
+		b.First, b.Max = g.startMs, g.startMs // a producer of long ago is forgotten when its log moves
 		b.ProducerID, b.Epoch, b.Sequence = pick[int64](g, 7000001, 7000002, 7000003), pick[int16](g, 0, 0, 1), 0
 	}
 	g.fragile = true // a batch with a wrong byte is not what this is about
@@ -233,6 +234,7 @@ func (g *gen) describeLogDirs() kmsg.Request {
 
 func (g *gen) alterReplicaLogDirs() kmsg.Request {
 	r := kmsg.NewPtrAlterReplicaLogDirsRequest()
+	g.fragile = true // the directories' names are not equally long
 	r.Version = g.version(1, 2)
 	for range g.few() {
 		d := kmsg.NewAlterReplicaLogDirsRequestDir()

@@ -55,12 +55,16 @@ func (s *session) fail(format string, args ...any) {
 // topic is the name of base on this run.
 func (s *session) topic(base string) string { return base + s.suffix }
 
+// badText is what stands for bytes that are no text; how many of them make one
+// is the decoder's affair.
+var badText = regexp.MustCompile("\ufffd+")
+
 // plain takes the run's suffix and the broker's member ids out of a text.
 func (s *session) plain(x string) string {
 	for id, name := range s.members {
 		x = strings.ReplaceAll(x, id, name)
 	}
-	x = strings.ToValidUTF8(strings.ReplaceAll(x, s.suffix, ""), "\ufffd")
+	x = badText.ReplaceAllString(strings.ToValidUTF8(strings.ReplaceAll(x, s.suffix, ""), "\ufffd"), "\ufffd")
 	return strings.ReplaceAll(x, s.addr, "<addr>")
 }
 

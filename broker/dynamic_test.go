@@ -1,0 +1,47 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-mq/barnabas/internal/batch"
+)
+
+// A partition that is there answers after its sync as soon as all brokers are
+// told so, and before it again when the setting is taken away.
+func TestDynamicDurableAcks(t *testing.T) {
+	p := startBroker(t, nil, "log.dirs="+t.TempDir(), "barnabas.durable.acks=false")
+	l := p.logUnderTest()
+	flushed := func() bool {
+		t.Helper()
+		p.mustPut(l, 0, oneRecord(time.Now(), nil, []byte("v"), batch.Options{}))
+		log := p.log(l, 0)
+		return log.FlushedEnd() == log.End()
+	}
+	change := func(op kmsg.IncrementalAlterConfigOp) {
+		t.Helper()
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType = kmsg.ConfigResourceTypeBroker
+		c, value := kmsg.NewIncrementalAlterConfigsRequestResourceConfig(), "true"
+		c.Name, c.Value, c.Op = "barnabas.durable.acks", &value, op
+		r.Configs = append(r.Configs, c)
+		req.Resources = append(req.Resources, r)
+		if out := ask[*kmsg.IncrementalAlterConfigsResponse](groupClient{p}, req).Resources[0]; out.ErrorCode != 0 {
+			t.Fatal(*out.ErrorMessage)
+		}
+	}
+	if flushed() {
+		t.Fatal("synced before it is set")
+	}
+	change(kmsg.IncrementalAlterConfigOpSet)
+	if !flushed() {
+		t.Error("not synced although it is set")
+	}
+	change(kmsg.IncrementalAlterConfigOpDelete)
+	if flushed() {
+		t.Error("synced although it is taken away")
+	}
+}
