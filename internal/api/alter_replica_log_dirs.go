@@ -20,33 +20,36 @@ import (
 func (a *API) alterReplicaLogDirs(_ context.Context, r *server.Request, req *kmsg.AlterReplicaLogDirsRequest, resp *kmsg.AlterReplicaLogDirsResponse) error {
 	allowed := a.allow(r, acl.Alter, acl.Cluster, acl.ClusterName)
 	// Of a partition that is named twice the last directory counts.
-	last := make(map[kafka.TopicPartition]string)
+	last := make(map[numberedPartition]string)
+	topics := numbered{}
 	for i := range req.Dirs {
 		for _, t := range req.Dirs[i].Topics {
+			number := topics.of(t.Topic)
 			for _, p := range t.Partitions {
-				last[kafka.TopicPartition{Topic: t.Topic, Partition: p}] = req.Dirs[i].Dir
+				last[numberedPartition{number, p}] = req.Dirs[i].Dir
 			}
 		}
 	}
-	at := make(map[string]int)
+	at := make(map[int]int)
 	for i := range req.Dirs {
 		for _, t := range req.Dirs[i].Topics {
+			number := topics.of(t.Topic)
 			for _, n := range t.Partitions {
-				tp := kafka.TopicPartition{Topic: t.Topic, Partition: n}
-				dir, ok := last[tp]
+				key := numberedPartition{number, n}
+				dir, ok := last[key]
 				if !ok {
 					continue // answered
 				}
-				delete(last, tp)
+				delete(last, key)
 				p := kmsg.NewAlterReplicaLogDirsResponseTopicPartition()
 				p.Partition, p.ErrorCode = n, kerr.ClusterAuthorizationFailed.Code
 				if allowed {
-					p.ErrorCode = a.code(a.moveReplica(tp, dir))
+					p.ErrorCode = a.code(a.moveReplica(kafka.TopicPartition{Topic: t.Topic, Partition: n}, dir))
 				}
-				where, ok := at[t.Topic]
+				where, ok := at[number]
 				if !ok {
 					where = len(resp.Topics)
-					at[t.Topic] = where
+					at[number] = where
 					out := kmsg.NewAlterReplicaLogDirsResponseTopic()
 					out.Topic = t.Topic
 					resp.Topics = append(resp.Topics, out)

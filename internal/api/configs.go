@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,12 +150,12 @@ func (a *API) configured(r resource) (config.Scope, string, error) {
 		if r.name == "" {
 			return config.GroupScope, "", refusal(kerr.InvalidRequest, "Default group resources are not allowed.")
 		}
-		return config.GroupScope, r.name, nil
+		return config.GroupScope, r.name, checkLength(r.name)
 	case kmsg.ConfigResourceTypeClientMetrics:
 		if r.name == "" {
 			return config.ClientMetricsScope, "", refusal(kerr.InvalidRequest, "Subscription name can't be empty")
 		}
-		return config.ClientMetricsScope, r.name, nil
+		return config.ClientMetricsScope, r.name, checkLength(r.name)
 	}
 	if r.name == "" {
 		return config.BrokerScope, "", nil
@@ -167,6 +168,17 @@ func (a *API) configured(r resource) (config.Scope, string, error) {
 		return config.BrokerScope, "", refusal(kerr.InvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d, but received %s", a.Self, r.name))
 	}
 	return config.BrokerScope, a.Self.String(), nil
+}
+
+// maxResourceName is what the log of groups has room for in a group's id.
+const maxResourceName = math.MaxInt16
+
+// checkLength refuses names that nothing has, and that only fill the metadata.
+func checkLength(name string) error {
+	if len(name) > maxResourceName {
+		return refusal(kerr.InvalidRequest, fmt.Sprintf("A resource's name is %d bytes long at most.", maxResourceName))
+	}
+	return nil
 }
 
 // mayConfig: who may see or change the settings of a resource.

@@ -9,6 +9,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -186,6 +187,11 @@ func refusal(code *kerr.Error, text string) error { return refused{code, text} }
 func (r refused) Error() string { return r.text }
 func (r refused) Unwrap() error { return r.code }
 
+// maxMessage is where sentences are cut: some repeat what was asked, which may
+// be as long as a request, for each of many partitions; and versions that are
+// not flexible have no room for more than 32767 bytes.
+const maxMessage = 1024
+
 // message is the sentence of an error for a person; what has no protocol error
 // stays inside.
 func message(err error) *string {
@@ -195,6 +201,9 @@ func message(err error) *string {
 	text := err.Error()
 	if bare, ok := err.(*kerr.Error); ok {
 		text = bare.Description // without its name, which the code tells
+	}
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "..."
 	}
 	return &text
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
@@ -27,27 +28,28 @@ const deletersAtOnce = 32
 
 func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.DeleteRecordsRequest, resp *kmsg.DeleteRecordsResponse) error {
 	// Of a partition that is named twice the last offset counts.
-	wanted := make(map[kafka.TopicPartition]int64)
-	topics := make(map[string]int)
+	wanted := make(map[numberedPartition]int64)
+	topics := numbered{}
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		if len(t.Partitions) == 0 {
+			continue
+		}
+		at := topics.of(t.Topic)
+		if at == len(resp.Topics) {
+			out := kmsg.NewDeleteRecordsResponseTopic()
+			out.Topic = t.Topic
+			resp.Topics = append(resp.Topics, out)
+		}
 		for j := range t.Partitions {
-			tp := kafka.TopicPartition{Topic: t.Topic, Partition: t.Partitions[j].Partition}
+			tp := numberedPartition{at, t.Partitions[j].Partition}
 			_, named := wanted[tp]
 			wanted[tp] = t.Partitions[j].Offset
 			if named {
 				continue
 			}
-			at, ok := topics[t.Topic]
-			if !ok {
-				at = len(resp.Topics)
-				topics[t.Topic] = at
-				out := kmsg.NewDeleteRecordsResponseTopic()
-				out.Topic = t.Topic
-				resp.Topics = append(resp.Topics, out)
-			}
 			p := kmsg.NewDeleteRecordsResponseTopicPartition()
-			p.Partition, p.LowWatermark = tp.Partition, -1
+			p.Partition, p.LowWatermark = tp.partition, -1
 			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, p)
 		}
 	}
@@ -56,15 +58,20 @@ func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.Dele
 	for i := range resp.Topics {
 		topic := resp.Topics[i].Topic
 		allowed := a.allow(r, acl.Delete, acl.Topic, topic)
+		t, err := a.resolve(a.Image(), false, topic, kafka.TopicID{})
 		for j := range resp.Topics[i].Partitions {
 			p := &resp.Topics[i].Partitions[j]
 			if !allowed {
 				p.ErrorCode = kerr.TopicAuthorizationFailed.Code
 				continue
 			}
-			offset := wanted[kafka.TopicPartition{Topic: topic, Partition: p.Partition}]
+			if err != nil {
+				p.ErrorCode = a.code(err)
+				continue
+			}
+			offset := wanted[numberedPartition{i, p.Partition}]
 			g.Go(func() error {
-				low, err := a.deleteBefore(topic, p.Partition, offset)
+				low, err := a.deleteBefore(t, p.Partition, offset)
 				p.LowWatermark, p.ErrorCode = low, a.code(err)
 				return nil
 			})
@@ -73,14 +80,10 @@ func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.Dele
 	return g.Wait()
 }
 
-func (a *API) deleteBefore(topic string, partition int32, offset int64) (lowWatermark int64, err error) {
-	t, err := a.resolve(a.Image(), false, topic, kafka.TopicID{})
-	if err != nil {
-		return -1, err
-	}
+func (a *API) deleteBefore(t *meta.Topic, partition int32, offset int64) (lowWatermark int64, err error) {
 	p, err := a.hosted(t, partition)
 	switch {
-	case IsInternal(topic) && !errors.Is(err, kerr.UnknownTopicOrPartition):
+	case IsInternal(t.Name) && !errors.Is(err, kerr.UnknownTopicOrPartition):
 		return -1, kerr.InvalidTopicException
 	case err != nil:
 		return -1, err

@@ -5,7 +5,9 @@ package api
 //	v1   where a value comes from, and what it would be otherwise (KIP-226)
 //	v3   types and documentation (KIP-569)
 //
-// A resource that is named twice is answered twice.
+// A resource that is named twice is answered twice. An answer takes so much
+// memory at most: with their documentation the settings of one broker take
+// 200 kB, and asking for them a few bytes.
 
 import (
 	"context"
@@ -24,11 +26,16 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
+// maxDescribed bounds the bytes of one answer, about: without documentation
+// 20000 topics are within it.
+const maxDescribed = 128 << 20
+
 func (a *API) describeConfigs(_ context.Context, r *server.Request, req *kmsg.DescribeConfigsRequest, resp *kmsg.DescribeConfigsResponse) error {
 	img := a.Image()
 	malformed := slices.ContainsFunc(req.Resources, func(in kmsg.DescribeConfigsRequestResource) bool {
 		return !slices.Contains(listedTypes, in.ResourceType)
 	})
+	left := maxDescribed
 	for i := range req.Resources {
 		in := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
@@ -36,8 +43,16 @@ func (a *API) describeConfigs(_ context.Context, r *server.Request, req *kmsg.De
 		out.ErrorMessage = kmsg.StringPtr("")
 		var entries []config.Entry
 		err := error(kerr.InvalidRequest) // of all, for one type that there is not
-		if !malformed {
+		if !malformed && left > 0 {
 			entries, err = a.configOf(img, r, in)
+		}
+		for _, e := range entries {
+			c := described(req, e)
+			left -= weight(&c)
+			out.Configs = append(out.Configs, c)
+		}
+		if left <= 0 && !malformed {
+			out.Configs, err = nil, refusal(kerr.InvalidRequest, "The answer would be too long: ask for fewer resources at a time.")
 		}
 		if err != nil {
 			out.ErrorCode = a.code(err)
@@ -45,12 +60,24 @@ func (a *API) describeConfigs(_ context.Context, r *server.Request, req *kmsg.De
 				out.ErrorMessage = message(err)
 			}
 		}
-		for _, e := range entries {
-			out.Configs = append(out.Configs, described(req, e))
-		}
 		resp.Resources = append(resp.Resources, out)
 	}
 	return nil
+}
+
+// weight is what a setting takes in an answer, and its parts in memory.
+func weight(c *kmsg.DescribeConfigsResponseResourceConfig) int {
+	text := func(s *string) int {
+		if s == nil {
+			return 0
+		}
+		return len(*s)
+	}
+	n := 100 + len(c.Name) + text(c.Value) + text(c.Documentation)
+	for i := range c.ConfigSynonyms {
+		n += 50 + len(c.ConfigSynonyms[i].Name) + text(c.ConfigSynonyms[i].Value)
+	}
+	return n
 }
 
 // configOf reads the settings of one resource.

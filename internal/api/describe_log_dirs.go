@@ -16,6 +16,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/server"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 )
@@ -39,6 +40,9 @@ func (a *API) describeLogDirs(_ context.Context, r *server.Request, req *kmsg.De
 	if req.Topics != nil {
 		asked := make(map[kafka.TopicPartition]bool)
 		for i := range req.Topics {
+			if len(req.Topics[i].Topic) > plan.MaxNameLen {
+				continue // there is none, and looking it up takes time for every partition
+			}
 			for _, p := range req.Topics[i].Partitions {
 				asked[kafka.TopicPartition{Topic: req.Topics[i].Topic, Partition: p}] = true
 			}

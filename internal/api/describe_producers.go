@@ -17,17 +17,31 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
+// maxExplained is how many partitions of a topic are told in words why they are
+// refused: the words are the same, and repeat the topic's name.
+const maxExplained = 100
+
 func (a *API) describeProducers(_ context.Context, r *server.Request, req *kmsg.DescribeProducersRequest, resp *kmsg.DescribeProducersResponse) error {
+	topics, told := numbered{}, make(map[numberedPartition]bool)
 	for i := range req.Topics {
 		in := &req.Topics[i]
 		out := kmsg.NewDescribeProducersResponseTopic()
 		out.Topic = in.Topic
 		topic, refused := a.producersTopic(r, in.Topic)
+		number := topics.of(in.Topic)
 		for _, n := range in.Partitions {
+			tp := numberedPartition{number, n}
+			if told[tp] {
+				continue
+			}
+			told[tp] = true
 			p := kmsg.NewDescribeProducersResponseTopicPartition()
 			p.Partition, p.ActiveProducers = n, []kmsg.DescribeProducersResponseTopicPartitionActiveProducer{}
 			if refused != nil {
-				p.ErrorCode, p.ErrorMessage = a.code(refused), message(refused)
+				p.ErrorCode = a.code(refused)
+				if len(out.Partitions) < maxExplained {
+					p.ErrorMessage = message(refused)
+				}
 			} else {
 				p.ErrorCode = a.code(a.activeProducers(topic, &p))
 			}

@@ -12,7 +12,8 @@ import (
 )
 
 // alterLoggers sets levels of the broker's loggers (KIP-412): all that is
-// asked for, or nothing. They last until the broker stops.
+// asked for, or nothing. They last until the settings are read again, or the
+// broker stops.
 func (a *API) alterLoggers(c change, validate bool) error {
 	id, err := strconv.ParseInt(c.name, 10, 32)
 	if err != nil {

@@ -144,9 +144,7 @@ func (a App) root() *cobra.Command {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%w; see `%s --help`", err, c.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("barnabas {{.Version}} (commit " + a.Commit + ")\n")
 	cl.flags(root)
 	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), clusterCommand(cl), perfCommand(cl),
@@ -164,6 +162,17 @@ func giveExamples(root *cobra.Command) {
 		switch c.Name() {
 		case "help":
 			c.Example = "  barnabas help topic create"
+			c.Run = nil
+			c.RunE = func(_ *cobra.Command, args []string) error {
+				of, rest, err := root.Find(args)
+				if err == nil && len(rest) == 0 {
+					return of.Help()
+				}
+				if err != nil {
+					rest = args[len(args)-1:]
+				}
+				return unknownCommand(of, rest[0])
+			}
 		case "completion":
 			c.Example = "  barnabas completion bash > barnabas.bash"
 			for _, shell := range c.Commands() {
@@ -182,17 +191,12 @@ func strict(c *cobra.Command) {
 			if len(args) == 0 {
 				return c.Help()
 			}
-			c.SuggestionsMinimumDistance = 2
-			msg := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				msg += "; did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return usagef("%s; see `%s --help`", msg, c.CommandPath())
+			return unknownCommand(c, args[0])
 		}
 	} else if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return usagef("%w; usage: %s", err, c.UseLine())
+			if check(c, args) != nil {
+				return wrongArguments(c, args)
 			}
 			return nil
 		}

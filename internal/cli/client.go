@@ -39,7 +39,7 @@ func (cl *client) flags(root *cobra.Command) {
 }
 
 // seeds are the brokers to ask first: the flag, the file, the environment, the default.
-func (cl *client) seeds(p map[string]string) []string {
+func (cl *client) seeds(p map[string]string) ([]string, error) {
 	list := cl.bootstrap
 	for _, next := range []string{p["bootstrap.servers"], cl.app.env("BARNABAS_BOOTSTRAP"), defaultBootstrap} {
 		if list == "" {
@@ -52,12 +52,17 @@ func (cl *client) seeds(p map[string]string) []string {
 		if s == "" {
 			continue
 		}
-		if _, _, err := net.SplitHostPort(s); err != nil {
+		if _, port, err := net.SplitHostPort(s); err != nil {
 			s = net.JoinHostPort(strings.Trim(s, "[]"), "9092")
+		} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, usagef("the port of the broker %s must be a number from 1 to 65535", s)
 		}
 		out = append(out, s)
 	}
-	return out
+	if len(out) == 0 {
+		return nil, usagef("--bootstrap names no broker")
+	}
+	return out, nil
 }
 
 // read loads the client properties, if any.
@@ -84,9 +89,9 @@ func (cl *client) open(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error
 	if err != nil {
 		return nil, err
 	}
-	seeds := cl.seeds(p)
-	if len(seeds) == 0 {
-		return nil, usagef("--bootstrap names no broker")
+	seeds, err := cl.seeds(p)
+	if err != nil {
+		return nil, err
 	}
 	all := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.ClientID("barnabas"), kgo.SoftwareNameAndVersion("barnabas", softwareVersion(cl.app.Version)),
 		kgo.DisableClientMetrics(), kgo.DialTimeout(reachTimeout / 2)}

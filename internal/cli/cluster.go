@@ -337,7 +337,7 @@ needs --downgrade, and where something that exists would be lost, --unsafe as we
 				return usagef("--unsafe goes with --downgrade")
 			}
 			for i := range updates {
-				updates[i].UpgradeType = 1
+				updates[i].UpgradeType, updates[i].AllowDowngrade = 1, downgrade // the second is version 0's
 				if downgrade {
 					updates[i].UpgradeType = 2
 				}
@@ -365,34 +365,38 @@ needs --downgrade, and where something that exists would be lost, --unsafe as we
 	return c
 }
 
-func parseLevels(args []string) ([]kadm.FeatureUpdate, error) {
-	var out []kadm.FeatureUpdate
+func parseLevels(args []string) ([]kmsg.UpdateFeaturesRequestFeatureUpdate, error) {
+	var out []kmsg.UpdateFeaturesRequestFeatureUpdate
 	for _, a := range args {
 		name, level, ok := strings.Cut(a, "=")
 		n, err := strconv.ParseInt(level, 10, 16)
 		if !ok || name == "" || err != nil || n < 0 {
 			return nil, usagef("%q is not of the form FEATURE=LEVEL", a)
 		}
-		out = append(out, kadm.FeatureUpdate{Feature: name, MaxVersionLevel: int16(n)})
+		u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+		u.Feature, u.MaxVersionLevel = name, int16(n)
+		out = append(out, u)
 	}
 	return out, nil
 }
 
-func (g *cluster) setFeatures(c *cobra.Command, updates []kadm.FeatureUpdate, dryRun bool) error {
-	adm, err := g.admin(c.Context())
+func (g *cluster) setFeatures(c *cobra.Command, updates []kmsg.UpdateFeaturesRequestFeatureUpdate, dryRun bool) error {
+	k, err := g.open(c.Context())
 	if err != nil {
 		return err
 	}
-	defer adm.Close()
-	if err := needs(c.Context(), adm, kmsg.NewPtrUpdateFeaturesRequest()); err != nil {
+	defer k.Close()
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	if err := needs(c.Context(), kadm.NewClient(k), req); err != nil {
 		return err
 	}
-	done, err := adm.UpdateFeatures(c.Context(), dryRun, updates...)
-	if err == nil {
-		err = done.Error()
-	}
+	req.TimeoutMillis, req.FeatureUpdates, req.ValidateOnly = adminMillis, updates, dryRun
+	resp, err := req.RequestWith(c.Context(), k)
 	if err != nil {
-		return fmt.Errorf("set features: %w; `barnabas cluster features get` shows what the brokers support", err)
+		return fmt.Errorf("set features: %w", err)
+	}
+	if err := featuresRefusal(resp); err != nil {
+		return fmt.Errorf("%w; `barnabas cluster features get` shows the levels and what the brokers support; a lower level needs --downgrade", err)
 	}
 	type row struct {
 		Feature string `json:"feature"`
@@ -412,4 +416,19 @@ func (g *cluster) setFeatures(c *cobra.Command, updates []kadm.FeatureUpdate, dr
 			tab.row(r.Feature, r.Level, r.Status)
 		}
 	})
+}
+
+// featuresRefusal words what a broker refused, of all features or of single ones.
+func featuresRefusal(resp *kmsg.UpdateFeaturesResponse) error {
+	words := func(what string, code int16, message *string) error {
+		if message == nil {
+			message = new(string)
+		}
+		return refusal("set", what, kerr.ErrorForCode(code), *message)
+	}
+	errs := []error{words("features", resp.ErrorCode, resp.ErrorMessage)}
+	for _, r := range resp.Results {
+		errs = append(errs, words(r.Feature, r.ErrorCode, r.ErrorMessage))
+	}
+	return errors.Join(errs...)
 }

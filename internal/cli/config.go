@@ -100,7 +100,7 @@ func (g *configs) get(c *cobra.Command, r resource, keys []string, show detail) 
 		}
 		out = append(out, s)
 	}
-	if len(out) > 0 || len(errs) == 0 {
+	if g.output.draws(len(out)) || len(errs) == 0 {
 		errs = append(errs, g.output.print(c.OutOrStdout(), out, func(tab *table) { drawSettings(tab, out, show) }))
 	}
 	return errors.Join(errs...)
@@ -178,7 +178,7 @@ func (g *configs) alter(c *cobra.Command, name string, changes []keyChange, dryR
 	defer k.Close()
 	refused, err := alterConfigs(c.Context(), k, []resource{r}, changes, dryRun)
 	if err != nil {
-		return fmt.Errorf("alter %s: %w", r, err)
+		return r.unanswered("alter", err)
 	}
 	if err := refused[r]; err != nil {
 		return err
@@ -208,23 +208,35 @@ func (g *configs) docsCommand() *cobra.Command {
 		Short: "Explain every key that this version knows, in Markdown, or those that are named",
 		Long: `Explain every key that this version knows with type, default and meaning, in
 Markdown, or the keys that are named. It asks no broker.`,
-		Example: "  barnabas config docs log.retention.hours\n  barnabas config docs",
+		Example: "  barnabas config docs log.retention.hours\n  barnabas config docs\n  barnabas config docs -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && g.output == "table" {
 				return config.WriteDocs(c.OutOrStdout())
+			}
+			if len(args) == 0 {
+				args = keyNames()
 			}
 			return g.explain(c, args)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, scope := range []config.Scope{config.BrokerScope, config.TopicScope, config.GroupScope, config.ClientMetricsScope} {
-				for _, k := range config.Keys(scope) {
-					names = append(names, k.Name)
-				}
-			}
-			return offer(names, args, prefix), cobra.ShellCompDirectiveNoFileComp
+			return offer(keyNames(), args, prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+}
+
+// docScopes are the kinds of resources whose keys are explained, in that order.
+var docScopes = []config.Scope{config.BrokerScope, config.TopicScope, config.GroupScope, config.ClientMetricsScope}
+
+// keyNames names every key once.
+func keyNames() (names []string) {
+	for _, scope := range docScopes {
+		for _, k := range config.Keys(scope) {
+			if !k.Hidden && !slices.Contains(names, k.Name) {
+				names = append(names, k.Name)
+			}
+		}
+	}
+	return names
 }
 
 // explained is what is known of a key without a broker.
@@ -242,7 +254,7 @@ func (g *configs) explain(c *cobra.Command, names []string) error {
 	var out []explained
 	for _, name := range names {
 		before := len(out)
-		for _, scope := range []config.Scope{config.BrokerScope, config.TopicScope, config.GroupScope, config.ClientMetricsScope} {
+		for _, scope := range docScopes {
 			if k, ok := config.Lookup(scope, name); ok && !k.Hidden {
 				out = append(out, explained{k.Name, scope.String(), k.Allowed(), k.Default, k.Mode.String(), k.State.String(), k.Doc})
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -137,7 +138,7 @@ func settingsOf(ctx context.Context, k *kgo.Client, r resource, keys []string) (
 	req.IncludeSynonyms, req.IncludeDocumentation = true, true
 	resp, err := req.RequestWith(ctx, k)
 	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", r, err)
+		return nil, r.unanswered("describe", err)
 	}
 	if len(resp.Resources) != 1 {
 		return nil, fmt.Errorf("describe %s: the broker answered with %d resources", r, len(resp.Resources))
@@ -174,10 +175,26 @@ func configRefusal(verb string, r resource, code int16, message *string) error {
 	if message != nil {
 		says = *message
 	}
+	name := r.String()
 	if r.kind == kmsg.ConfigResourceTypeTopic {
-		return refusal(verb, r.name, err, says)
+		name = r.name
 	}
-	return refusal(verb, r.String(), err, says)
+	refused := refusal(verb, name, err, says)
+	switch {
+	case strings.Contains(says, " dynamically"):
+		return fmt.Errorf("%w; such keys stand in the broker's file, and take a restart", refused)
+	case errors.Is(err, kerr.InvalidConfig):
+		return fmt.Errorf("%w; `barnabas config get %s --all --docs` explains the keys", refused, r)
+	}
+	return refused
+}
+
+// unanswered says what to do when nobody answers about a resource.
+func (r resource) unanswered(verb string, err error) error {
+	if r.name != "" && (r.kind == kmsg.ConfigResourceTypeBroker || r.kind == kmsg.ConfigResourceTypeBrokerLogger) {
+		return fmt.Errorf("%s %s: %w; `barnabas cluster status` shows the brokers", verb, r, err)
+	}
+	return fmt.Errorf("%s %s: %w", verb, r, err)
 }
 
 // keyChange is one key of a configuration to be altered.

@@ -113,13 +113,14 @@ func (cf consumeFlags) check(c *cobra.Command, topics []string) (reading, error)
 	case "json":
 		r.print = formatJSON
 		if c.Flags().Changed("format") {
-			err = errors.New("-o json has a form of its own")
+			return r, usagef("--format goes with -o text: -o json has a form of its own")
 		}
 	default:
-		err = errors.New("the output must be text or json")
+		err = errors.New("it must be text or json")
 		if _, wrong := parsePosition(cf.output); wrong == nil {
 			err = fmt.Errorf("%w; where to begin is -O %s", err, cf.output)
 		}
+		return r, usagef("--output: %w", err)
 	}
 	switch {
 	case err != nil:

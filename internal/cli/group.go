@@ -206,7 +206,7 @@ func (g *groups) deleteCommand() *cobra.Command {
 					errs = append(errs, groupRefusal("delete", name, r.Err, r.ErrMessage))
 				}
 			}
-			if len(all) > 0 {
+			if g.output.draws(len(all)) {
 				errs = append(errs, g.output.print(c.OutOrStdout(), all, func(tab *table) {
 					for _, r := range all {
 						tab.row(r.Group, r.Status)
@@ -292,7 +292,7 @@ func (g *groups) deleteOffsets(c *cobra.Command, adm *kadm.Client, group string,
 			all = append(all, row{ps.Topic, p, "deleted"})
 		}
 	}
-	if len(all) > 0 {
+	if g.output.draws(len(all)) {
 		errs = append(errs, g.output.print(c.OutOrStdout(), all, func(tab *table) {
 			tab.row("TOPIC", "PARTITION", "STATUS")
 			for _, r := range all {

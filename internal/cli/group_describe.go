@@ -124,7 +124,7 @@ func (g *groups) describe(c *cobra.Command, k *kgo.Client, names []string, show 
 		}
 		out = append(out, d)
 	}
-	if len(out) > 0 || len(names) == 0 {
+	if g.output.draws(len(out)) || len(names) == 0 {
 		errs = append(errs, g.output.print(c.OutOrStdout(), out, func(tab *table) { drawGroups(tab, out, show) }))
 	}
 	return errors.Join(errs...)

@@ -24,7 +24,7 @@ func TestHealthcheck(t *testing.T) {
 	bad["/healthz"] = true
 	expect(t, 1, check("--live"), "wrong at /healthz")
 	expect(t, 1, []string{"healthcheck", "--admin", "127.0.0.1:1"}, "no broker's admin listener at 127.0.0.1:1")
-	expect(t, 2, []string{"healthcheck", "now"}, `unknown command "now"`)
+	expect(t, 2, []string{"healthcheck", "now"}, `"now" is an argument too many`)
 }
 
 func TestAdminAddress(t *testing.T) {

@@ -73,6 +73,9 @@ func filesIn(args []string) ([]string, error) {
 		info, err := os.Stat(name)
 		if err != nil || !info.IsDir() {
 			if _, known := dumps(name); !known {
+				if err != nil {
+					return nil, err
+				}
 				return nil, usagef("%s is not a file of a log directory: *.log, *.index, *.timeindex, *.txnindex, *.snapshot or a checkpoint", name)
 			}
 			out = append(out, name)

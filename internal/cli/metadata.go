@@ -66,6 +66,9 @@ func fetchMetadata(ctx context.Context, admin, path string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(strings.TrimSpace(string(text)))
+		if resp.StatusCode == http.StatusNotFound {
+			err = fmt.Errorf("%w; `barnabas metadata get /` shows what there is", err)
+		}
 	}
 	return text, err
 }

@@ -35,6 +35,10 @@ func (o *output) flag(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// draws tells whether something is printed of so many rows, when others failed:
+// JSON and YAML always are, so that who parses them finds an empty list.
+func (o output) draws(rows int) bool { return rows > 0 || o != "table" }
+
 // print writes v as JSON or YAML, or what table draws.
 func (o output) print(w io.Writer, v any, table func(t *table)) error {
 	if o == "table" {

@@ -43,7 +43,8 @@ type outcome struct {
 
 // report prints the outcomes, and returns the errors in one.
 func (t *topics) report(c *cobra.Command, all []outcome, errs []error) error {
-	if len(all) > 0 {
+	if t.output.draws(len(all)) {
+		all = append([]outcome{}, all...) // an empty list is not null
 		if err := t.output.print(c.OutOrStdout(), all, func(tab *table) {
 			for _, o := range all {
 				tab.row(o.Topic, o.Status)

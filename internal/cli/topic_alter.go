@@ -81,7 +81,7 @@ the arguments are topic ids, which never mean a later topic of the same name.`,
 		ValidArgsFunction: t.completeTopics,
 	}
 	f := c.Flags()
-	f.BoolVar(&byID, "id", false, "the arguments are topic ids, as `topic list -o json` shows them")
+	f.BoolVar(&byID, "id", false, "the arguments are topic ids, as topic list -o json shows them")
 	f.BoolVar(&match, "regex", false, "the arguments are regular expressions")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c

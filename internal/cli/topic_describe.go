@@ -69,7 +69,7 @@ whose replicas are not all in sync (under-replicated).`,
 				return err
 			}
 			defer k.Close()
-			var out []described
+			out := []described{}
 			var errs []error
 			for _, name := range args {
 				d, err := describeTopic(c.Context(), k, name, all)
@@ -82,7 +82,7 @@ whose replicas are not all in sync (under-replicated).`,
 				}
 				out = append(out, d)
 			}
-			if len(out) > 0 {
+			if t.output.draws(len(out)) {
 				errs = append(errs, t.output.print(c.OutOrStdout(), out, func(tab *table) { drawTopics(tab, out) }))
 			}
 			return errors.Join(errs...)

@@ -118,7 +118,7 @@ func (t *topics) printDeleted(c *cobra.Command, k *kgo.Client, topic string, off
 			out = append(out, deletedRecords{topic, p, r.LowWatermark})
 		}
 	}
-	if len(out) > 0 {
+	if t.output.draws(len(out)) {
 		errs = append(errs, t.output.print(c.OutOrStdout(), out, func(tab *table) {
 			tab.row("TOPIC", "PARTITION", "START")
 			for _, r := range out {

@@ -22,7 +22,8 @@ is to be asked itself; with ` + "`--entity-default`" + ` for all. What a broker'
 knows is kept, shown without its value, and does nothing. Keys of listeners (` + "`listeners`" + `, ` + "`listener.name.*`" + `) take a restart.
 ` + "`min.insync.replicas`" + ` is set for all brokers or for a topic, not for one broker. A stored setting that no longer fits the broker's
 file or version is ignored with a warning. Levels of the log (` + "`--entity-type broker-loggers`" + `: ` + "`root`" + ` and ` + "`barnabas.<part>`" + `, the part that
-stands in each line) are not kept: they last until the broker stops.
+stands in each line) are not kept: they last until the settings are read again (SIGHUP), or the broker stops. ` + "`barnabas config get`" + `, ` + "`set`" + `
+and ` + "`unset`" + ` do all of this too.
 
 *Change* tells how a value can be changed: with a restart (read-only), for one broker while it runs (per-broker), or also for all
 (cluster-wide). *Effect* tells what a value does:

@@ -139,8 +139,8 @@ func (m *Manager) Move(tp kafka.TopicPartition, path string) error {
 // moveTarget finds the directory of a path and checks that it can be moved to.
 func (m *Manager) moveTarget(tp kafka.TopicPartition, path string) (*logDir, error) {
 	const idLen = 32
-	if len(tp.String())+len(".")+idLen+len(futureDirSuffix) > maxNameLen {
-		return nil, fmt.Errorf("%s: the topic's name is too long to move: %w", tp.Topic, kerr.InvalidTopicException)
+	if len(tp.Topic) > maxNameLen || len(tp.String())+len(".")+idLen+len(futureDirSuffix) > maxNameLen {
+		return nil, fmt.Errorf("the topic's name is too long to move: %w", kerr.InvalidTopicException)
 	}
 	for _, d := range m.dirs {
 		if absolute(d.path) != path {
