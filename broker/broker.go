@@ -49,7 +49,8 @@ type Options struct {
 
 // Broker is one broker, with the metadata store in it where it votes.
 type Broker struct {
-	cfg     *config.Config
+	cfg     *config.Config // as it was started with
+	running *config.Config // with what Reload made take effect
 	node    config.Broker
 	log     *slog.Logger
 	levels  *levels.Levels
@@ -93,7 +94,7 @@ func New(o Options) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		cfg: cfg, node: node, log: log, levels: logged, startID: storage.NewUUID().String(),
+		cfg: cfg, running: cfg, node: node, log: log, levels: logged, startID: storage.NewUUID().String(),
 		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files,
 	}
 	if b.files == nil {

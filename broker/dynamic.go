@@ -32,6 +32,13 @@ type laid struct {
 	warnings        []string
 }
 
+// restatic lays the dynamic settings over other static ones from now on.
+func (s *settings) restatic(c *config.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.static, s.last = c, laid{cluster: -1}
+}
+
 func newSettings(c *config.Config, self kafka.NodeID, log *slog.Logger) *settings {
 	return &settings{static: c, self: self, log: log, last: laid{Config: c}}
 }
@@ -61,13 +68,24 @@ func (s *settings) lay(img *meta.Image) laid {
 type dynamic struct {
 	settings *settings
 	parts    *parts
-	cluster  int64 // revisions that were handed out last
-	broker   int64
+
+	mu      sync.Mutex
+	cluster int64 // revisions that were handed out last
+	broker  int64
 }
 
-// carryOut is called with every image before it is published, by one goroutine
-// at a time: whoever sees a setting finds it in effect.
+// forget has the next image's settings handed out whatever was before.
+func (d *dynamic) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cluster = -1
+}
+
+// carryOut is called with every image before it is published: whoever sees a
+// setting finds it in effect.
 func (d *dynamic) carryOut(img *meta.Image) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	l := d.settings.lay(img)
 	if l.cluster == d.cluster && l.broker == d.broker {
 		return
@@ -76,7 +94,7 @@ func (d *dynamic) carryOut(img *meta.Image) {
 	for _, w := range l.warnings {
 		d.settings.log.Warn(w)
 	}
-	d.settings.log.Info("dynamic settings of the broker changed")
+	d.settings.log.Info("settings of the broker changed")
 	d.hand(l.Config)
 }
 

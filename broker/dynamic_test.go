@@ -20,28 +20,30 @@ func TestDynamicDurableAcks(t *testing.T) {
 		log := p.log(l, 0)
 		return log.FlushedEnd() == log.End()
 	}
-	change := func(op kmsg.IncrementalAlterConfigOp) {
-		t.Helper()
-		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-		r := kmsg.NewIncrementalAlterConfigsRequestResource()
-		r.ResourceType = kmsg.ConfigResourceTypeBroker
-		c, value := kmsg.NewIncrementalAlterConfigsRequestResourceConfig(), "true"
-		c.Name, c.Value, c.Op = "barnabas.durable.acks", &value, op
-		r.Configs = append(r.Configs, c)
-		req.Resources = append(req.Resources, r)
-		if out := ask[*kmsg.IncrementalAlterConfigsResponse](groupClient{p}, req).Resources[0]; out.ErrorCode != 0 {
-			t.Fatal(*out.ErrorMessage)
-		}
-	}
 	if flushed() {
 		t.Fatal("synced before it is set")
 	}
-	change(kmsg.IncrementalAlterConfigOpSet)
+	p.setAll("barnabas.durable.acks", "true", kmsg.IncrementalAlterConfigOpSet)
 	if !flushed() {
 		t.Error("not synced although it is set")
 	}
-	change(kmsg.IncrementalAlterConfigOpDelete)
+	p.setAll("barnabas.durable.acks", "true", kmsg.IncrementalAlterConfigOpDelete)
 	if flushed() {
 		t.Error("synced although it is taken away")
+	}
+}
+
+// setAll changes a setting of all brokers.
+func (p *process) setAll(key, value string, op kmsg.IncrementalAlterConfigOp) {
+	p.t.Helper()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType = kmsg.ConfigResourceTypeBroker
+	c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	c.Name, c.Value, c.Op = key, &value, op
+	r.Configs = append(r.Configs, c)
+	req.Resources = append(req.Resources, r)
+	if out := ask[*kmsg.IncrementalAlterConfigsResponse](groupClient{p}, req).Resources[0]; out.ErrorCode != 0 {
+		p.t.Fatal(*out.ErrorMessage)
 	}
 }

@@ -113,6 +113,20 @@ func (k *imageKeeper) retry(ctx context.Context) (unmade bool) {
 	return k.replicas.Unmade() > 0
 }
 
+// resettle hands the newest image to everybody as if all settings had changed in it.
+func (k *imageKeeper) resettle(ctx context.Context) {
+	if k.takeTurn(ctx) != nil {
+		return
+	}
+	defer func() { <-k.turn }()
+	img := k.image.Load()
+	if img.Revision() == 0 {
+		return // the first one is still to come
+	}
+	d := meta.Delta{ClusterConfig: true}
+	k.publish(img, d, false, k.replicas.Apply(ctx, img, &d, k.Epoch(img)))
+}
+
 // apply takes over one update of the store; the metadata follower calls it.
 func (k *imageKeeper) apply(ctx context.Context, u metastore.Update) error {
 	if err := k.takeTurn(ctx); err != nil {

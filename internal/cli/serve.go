@@ -44,9 +44,9 @@ is one broker at 127.0.0.1:9092 that keeps its data in ./barnabas-data.
 
 Settings come from the file, then BARNABAS_* in the environment (log.dirs is
 BARNABAS_LOG_DIRS), then --set; the later wins. SIGTERM and SIGINT stop it in
-order, a second one at once. SIGHUP reads the settings again: barnabas.log.level
-takes effect, and what needs a restart is named. Under systemd it says when it
-is ready, reloads and stops. ` + "`barnabas config docs`" + ` explains every key.`,
+order, a second one at once. SIGHUP reads the settings again: log levels and
+what can be changed by requests take effect, and what needs a restart is named.
+Under systemd it says when it is ready, reloads and stops. ` + "`barnabas config docs`" + ` explains every key.`,
 		Example: "  barnabas serve\n  barnabas serve --config server.properties --set num.partitions=6",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
