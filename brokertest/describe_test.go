@@ -2,7 +2,6 @@ package brokertest_test
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -154,8 +153,8 @@ func (p *peer) producers(topic string, partition int32) []string {
 	in.Topic, in.Partitions = topic, []int32{partition, partition}
 	req.Topics = append(req.Topics, in)
 	got := ask[*kmsg.DescribeProducersResponse](p, req).Topics[0].Partitions
-	if len(got) != 2 || got[0].Partition != partition || !reflect.DeepEqual(got[0], got[1]) {
-		p.t.Fatalf("%s-%d twice: answered %+v", topic, partition, got)
+	if len(got) != 1 || got[0].Partition != partition {
+		p.t.Fatalf("%s-%d, asked for twice: answered %+v", topic, partition, got)
 	}
 	if code := got[0].ErrorCode; code != 0 {
 		return []string{name(code)}

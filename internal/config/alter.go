@@ -151,6 +151,9 @@ func (c *Config) ValidateGroup(overrides map[string]string) error {
 				return err
 			}
 		}
+		if known := c.List("group.streams.assignors"); name == "streams.assignor.name" && !slices.Contains(known, overrides[name]) {
+			return &Invalid{fmt.Sprintf("%s must be one of %s", name, strings.Join(known, ", "))}
+		}
 	}
 	for _, kind := range []string{"consumer", "share", "streams"} {
 		session, heartbeat := c.groupInt(overrides, kind+".session.timeout.ms"), c.groupInt(overrides, kind+".heartbeat.interval.ms")
@@ -164,6 +167,7 @@ func (c *Config) ValidateGroup(overrides map[string]string) error {
 // groupBounds holds a group's number against what the broker's keys allow.
 func (c *Config) groupBounds(name string, n int64) error {
 	kind, rest, _ := strings.Cut(name, ".")
+	rest = strings.TrimPrefix(rest, "num.") // its bound has no such word
 	_, bottom := lookupBroker("group." + kind + ".min." + rest)
 	_, top := lookupBroker("group." + kind + ".max." + rest)
 	least, most := c.Int("group."+kind+".min."+rest), c.Int("group."+kind+".max."+rest)

@@ -128,10 +128,15 @@ func (c *Config) AlterBroker(all bool, was map[string]string, ops []Op) (map[str
 // minInsync keeps min.insync.replicas one for all brokers: eligible leaders
 // (KIP-966) are counted by the topic's value and the cluster's.
 func minInsync(all bool, op Op) error {
-	if op.Name == "min.insync.replicas" && !all {
-		return &Invalid{"Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
+	if op.Name != "min.insync.replicas" || all {
+		return nil
 	}
-	return nil
+	if k, ok := lookupBroker(op.Name); ok && op.Kind == SetOp {
+		if _, err := k.parse(*op.Value); err != nil {
+			return wrong("%s", err)
+		}
+	}
+	return &Invalid{"Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
 }
 
 // MaxValueBytes is the longest value of an override, as in Apache Kafka.

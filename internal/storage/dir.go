@@ -229,7 +229,7 @@ func (d *logDir) writeRecoveryPoints() error {
 // that begin above their first segment, which tells for the others.
 func (d *logDir) writeLogStarts() error {
 	return d.writeCheckpoint(checkpoint.LogStart, func(l *Log) (int64, bool) {
-		start := l.Start()
+		start := l.startToStore()
 		return start, start > (*l.segs.Load())[0].Base()
 	})
 }

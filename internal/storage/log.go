@@ -56,6 +56,7 @@ type Log struct {
 
 	segs      atomic.Pointer[[]*segment.Segment] // by base offset, never empty; replaced whole, under mu
 	start     atomic.Int64
+	asked     atomic.Int64 // a log start that is being stored, and not told yet; under maint
 	end       atomic.Int64
 	flushed   atomic.Int64
 	flushedMs atomic.Int64 // when the last flush began

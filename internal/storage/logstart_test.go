@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,7 +129,7 @@ func TestInterruptedDeletion(t *testing.T) {
 			l.SetHighWatermark(l.End())
 			segs := *l.segs.Load()
 			start, end := segs[3].Base(), l.End()
-			if err := l.raiseStart(start); err != nil {
+			if err := l.askStart(start); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.m.dirs[0].writeLogStarts(); err != nil {
@@ -159,4 +160,38 @@ func TestInterruptedDeletion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A log start is told once it is stored: a kill in between would take it back
+// from whoever has seen it (REC-04).
+func TestLogStartIsToldWhenStored(t *testing.T) {
+	var l *Log
+	writes := 0
+	fsys := vfs.Faulty(vfs.NewMem(), func(op vfs.Op) error {
+		if l != nil && strings.Contains(op.Name, "log-start-offset-checkpoint") {
+			writes++
+			if l.Start() != 0 {
+				t.Errorf("the log start is %d before it is stored", l.Start())
+			}
+		}
+		return nil
+	})
+	b := openBox(t, fsys, managerConfig("/d"), false)
+	cfg := testConfig()
+	cfg.SegmentBytes, cfg.RetentionBytes = 400, 800
+	log := b.log(cfg)
+	for log.Segments() < 5 {
+		b.append(log, values(1, "value")...)
+	}
+	if err := log.Sync(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	log.SetHighWatermark(log.End())
+	l = log
+	b.m.Retain(testAt)
+	l = nil
+	if log.Start() == 0 || writes == 0 {
+		t.Fatalf("log start %d after %d writes", log.Start(), writes)
+	}
+	b.crash()
 }

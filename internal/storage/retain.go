@@ -12,20 +12,20 @@ import (
 // DeleteBefore raises the log start (DeleteRecords, retention); durable on
 // return (safety 17). Above the high watermark it is OFFSET_OUT_OF_RANGE.
 func (l *Log) DeleteBefore(offset int64) error {
-	if err := l.raiseStart(offset); err != nil {
+	if err := l.askStart(offset); err != nil {
 		return err
 	}
-	// Also when it was there already: it may have been raised by one who has not
-	// stored it yet, or could not.
+	// Also when it was there already: what is stored may be older.
 	if err := l.d.writeLogStarts(); err != nil {
 		return l.writeFailed(err)
 	}
+	l.raiseStart(offset)
 	return l.dropBelowStart()
 }
 
-// raiseStart raises the log start in memory. What is not stored yet is never
-// lower than what was.
-func (l *Log) raiseStart(offset int64) error {
+// askStart has the next checkpoint say that the log starts at offset. Only then
+// is it told: a log start that a client has seen never goes back.
+func (l *Log) askStart(offset int64) error {
 	if err := l.failed(); err != nil {
 		return err
 	}
@@ -34,8 +34,19 @@ func (l *Log) raiseStart(offset int64) error {
 	if hw := l.HighWatermark(); offset > hw {
 		return fmt.Errorf("%s: log start %d would pass the high watermark %d: %w", l.tp, offset, hw, kerr.OffsetOutOfRange)
 	}
-	if offset <= l.Start() {
-		return nil
+	l.asked.Store(max(l.asked.Load(), offset))
+	return nil
+}
+
+// startToStore is the log start for the checkpoint.
+func (l *Log) startToStore() int64 { return max(l.Start(), l.asked.Load()) }
+
+// raiseStart raises the log start to one that is stored.
+func (l *Log) raiseStart(offset int64) {
+	l.maint.Lock()
+	defer l.maint.Unlock()
+	if offset <= l.Start() || offset > l.asked.Load() { // it was truncated meanwhile
+		return
 	}
 	l.start.Store(offset)
 	l.mu.Lock()
@@ -43,13 +54,12 @@ func (l *Log) raiseStart(offset int64) error {
 	l.noteUndecided()
 	l.mu.Unlock()
 	l.epochs.TruncateFromStart(offset)
-	return nil
 }
 
-// belowStart reports whether segments lie below the log start.
-func (l *Log) belowStart() bool {
+// holdsBelow reports whether segments lie below an offset.
+func (l *Log) holdsBelow(offset int64) bool {
 	segs := *l.segs.Load()
-	return len(segs) > 1 && segs[1].Base() <= l.Start()
+	return len(segs) > 1 && segs[1].Base() <= offset
 }
 
 // dropBelowStart removes the segments that lie below the log start.

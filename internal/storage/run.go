@@ -463,18 +463,19 @@ func (m *Manager) Checkpoint(ctx context.Context) error {
 // log starts are durable before a file goes.
 func (m *Manager) Retain(now time.Time) {
 	for _, d := range m.dirs {
-		var raised []*Log
+		raised := map[*Log]int64{}
 		for _, l := range d.list() {
-			if l.raiseStart(l.retainTo(now)) == nil && l.belowStart() {
-				raised = append(raised, l)
+			if start := l.retainTo(now); l.askStart(start) == nil && l.holdsBelow(start) {
+				raised[l] = start
 			}
 		}
 		if len(raised) == 0 {
 			continue
 		}
 		err := d.writeLogStarts()
-		for _, l := range raised {
+		for l, start := range raised {
 			if err == nil {
+				l.raiseStart(start)
 				err = l.dropBelowStart()
 			}
 		}

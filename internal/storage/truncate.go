@@ -103,12 +103,12 @@ func (l *Log) cut(where func(segs []*segment.Segment) (keep int, end int64, err 
 		l.mu.Unlock()
 	}()
 	segs := *l.segs.Load()
-	start := l.Start()
+	start := l.startToStore()
 	keep, end, err := where(segs)
 	if err == nil {
 		err = l.cutAt(segs, keep, end)
 	}
-	if err == nil && l.Start() < start {
+	if err == nil && l.startToStore() < start {
 		// The stored start must not hide what is written from here on.
 		err = l.d.writeLogStarts()
 	}
@@ -244,6 +244,7 @@ func (l *Log) afterCut(segs []*segment.Segment, keep int, end int64, prods *prod
 	l.flushed.Store(min(l.flushed.Load(), end))
 	l.hw.Store(min(l.hw.Load(), end))
 	l.start.Store(min(l.Start(), end))
+	l.asked.Store(min(l.asked.Load(), end))
 	if keep == 0 {
 		l.start.Store(end)
 		l.epochs.TruncateFromStart(end)
