@@ -180,7 +180,7 @@ func values(k *config.Key) []string {
 	if k.Default != nil {
 		def = *k.Default
 	}
-	out := []string{"true", "false", "x", "1:1", "earliest"}
+	out := []string{"true", "false", "x", "1:1", "earliest", "sticky"}
 	if _, words, ok := strings.Cut(k.Check.Allowed, "out of: "); ok {
 		out = append(out, strings.Split(words, ", ")...)
 	}

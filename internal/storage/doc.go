@@ -98,7 +98,8 @@
 //
 // So at every instant one of the two has all that was told as flushed, and a
 // start knows which: where two directories hold a partition, the one with the
-// mark of the other is the newer; where only a future log is beside the log, it
+// mark of the other is the newer, unless the other has a later leader epoch: it
+// went on by itself when the new directory was not there. Where only a future log is beside the log, it
 // is a copy, cut where it parts from the log. The mark stays until the old
 // directory is gone and the metadata names the new one, so that the log is not
 // taken for lost meanwhile. When the rename itself fails, barnabas.kept is made

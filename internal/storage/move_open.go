@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/epochs"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // endMoves completes, before any log is opened, the moves that were stopped
 // between the new name and the end of the old one: of a partition that two
 // directories hold, the one with the mark is the newer, and has all that the
-// other has.
+// other has. It is not when the other was kept, or led later: a start without
+// the new directory went on with the old log.
 func (m *Manager) endMoves() error {
 	if len(m.dirs) < 2 {
 		return nil
@@ -40,9 +42,11 @@ func (m *Manager) endMoves() error {
 			if err != nil || !ok || from != other.id {
 				continue
 			}
-			if kept, err := vfs.Exists(m.fs, other.join(filepath.Join(tp.String(), keptName))); err != nil {
+			kept, err := vfs.Exists(m.fs, other.join(filepath.Join(tp.String(), keptName)))
+			if err != nil {
 				return err
-			} else if kept {
+			}
+			if kept || m.storedEpoch(other, tp) > m.storedEpoch(d, tp) {
 				d, other = other, d
 			}
 			if err := m.endMove(tp, other, d); err != nil {
@@ -52,6 +56,17 @@ func (m *Manager) endMoves() error {
 		}
 	}
 	return nil
+}
+
+// storedEpoch is the last leader epoch in the file of a log that is not open.
+// It is durable before any record of the epoch counts as flushed.
+func (m *Manager) storedEpoch(d *logDir, tp kafka.TopicPartition) kafka.LeaderEpoch {
+	c := epochs.New(m.fs, d.join(tp.String()), d.logger)
+	if err := c.Load(); err != nil {
+		d.logger.Warn("leader epochs are not known", "tp", tp, "dir", d.path, "err", err)
+		return kafka.NoEpoch
+	}
+	return c.Latest()
 }
 
 func (m *Manager) endMove(tp kafka.TopicPartition, old, now *logDir) error {
