@@ -2,11 +2,9 @@ package brokertest_test
 
 import (
 	"cmp"
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -148,59 +146,5 @@ func TestADM12SegmentsGo(t *testing.T) {
 	}
 	if n := logs(); n != 1 {
 		t.Errorf("%d segments are left, want the active one", n)
-	}
-}
-
-// A log start that was answered holds, whenever the broker is killed.
-func TestADM12REC04Killed(t *testing.T) {
-	dir := t.TempDir()
-	acked := int64(0)
-	for round := range 4 {
-		b := spawn(t, dir, 0, "log.segment.bytes=1048576")
-		p := b.dial()
-		if round == 0 {
-			p.create("kill", 1)
-		} else {
-			if start := p.list("kill", 0, -2).Offset; start < acked {
-				t.Fatalf("round %d: log start %d, and %d was answered", round, start, acked)
-			}
-			if got := p.fetch(fetchOf(12, "kill", [16]byte{}, at{0, acked - 1, 0}))[0]; got.ErrorCode != kerr.OffsetOutOfRange.Code {
-				t.Errorf("round %d: a deleted record is fetched: %s", round, name(got.ErrorCode))
-			}
-		}
-		from := p.end("kill", 0)
-		if want := int64(round * 100); from != want {
-			t.Fatalf("round %d: log end %d, want %d", round, from, want)
-		}
-		for range 100 {
-			p.write("kill", records(strings.Repeat("x", 50_000)))
-		}
-		killed := make(chan struct{})
-		enough := from + 30 // of them, before the kill
-		go func() {
-			defer close(killed)
-			for req := int64(0); ; req++ {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				resp, err := p.c.Do(ctx, upTo(2, "kill", min(from+req+1, from+100)))
-				cancel()
-				if err != nil {
-					return // killed while it worked
-				}
-				low := resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].LowWatermark
-				acked = max(acked, low)
-				if low == enough {
-					_ = b.cmd.Process.Kill()
-				}
-			}
-		}()
-		select {
-		case <-killed:
-		case <-time.After(patience):
-			t.Fatal("the broker lives")
-		}
-		b.kill()
-		if acked < enough {
-			t.Fatalf("round %d: only %d were answered", round, acked)
-		}
 	}
 }

@@ -165,30 +165,3 @@ func (p *peer) producers(topic string, partition int32) []string {
 	}
 	return out
 }
-
-func TestDescribeProducers(t *testing.T) {
-	dir := t.TempDir()
-	b := spawn(t, dir, 0)
-	p := b.dial()
-	p.create("idem", 2)
-	p.write("idem", records("nobody's"))
-	wantList(t, "nobody", p.producers("idem", 0))
-	p.write("idem", from(9, 0, "a", "b"), from(9, 0, "c"))
-	p.write("idem", from(7, 0, "d"))
-	p.write("idem", from(9, 2, "e"))
-	want := []string{"7/0 0 at 0 -1 -1", "9/0 2 at 0 -1 -1"}
-	wantList(t, "two", p.producers("idem", 0), want...)
-	wantList(t, "another partition", p.producers("idem", 1), "9/0 0 at 0 -1 -1")
-	wantList(t, "unknown partition", p.producers("idem", 2), "UNKNOWN_TOPIC_OR_PARTITION")
-	wantList(t, "unknown topic", p.producers("ghost", 0), "UNKNOWN_TOPIC_OR_PARTITION")
-	wantList(t, "bad name", p.producers("a b", 0), "INVALID_TOPIC_EXCEPTION")
-	b.kill()
-	b = spawn(t, dir, 0)
-	p = b.dial()
-	wantList(t, "after a kill", p.producers("idem", 0), want...)
-	b.stop()
-	p = spawn(t, dir, 0).dial()
-	wantList(t, "after a stop", p.producers("idem", 0), want...)
-	p.deleteRecords(upTo(2, "idem", -1))
-	wantList(t, "records are gone", p.producers("idem", 0), want...)
-}

@@ -380,3 +380,10 @@ func fixCRC(b []byte) {
 	const at, from = 17, 21
 	binary.BigEndian.PutUint32(b[at:], crc32.Checksum(b[from:], crc32.MakeTable(crc32.Castagnoli)))
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

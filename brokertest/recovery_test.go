@@ -79,13 +79,6 @@ func TestREC03ProducerSnapshots(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // What moves the log start here is retention: a start that was told never goes
 // back, neither over a kill nor over a clean restart.
 func TestREC04LogStart(t *testing.T) {

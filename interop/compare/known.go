@@ -67,6 +67,7 @@ var deviations = []deviation{
 	{"DescribeConfigs-keys", `^# BROKER (leader|follower)\.replication\.throttled|^# BROKER replica\.alter\.log\.dirs\.io|^# BROKER remote\.log\.manager\.task\.`, "b", "keys that Apache Kafka takes and does not list"},
 	{"DescribeConfigs-resources", ` Name="node.id" Value="1" Source=DEFAULT_CONFIG`, "b", "node.id has a default here"},
 	{"FindCoordinator", `^> transactional id: `, "", "there are no coordinators of transactions yet"},
+	{"GRP-01-pending-member", `^> pending: DescribeGroups |State="(Dead|Empty)" ProtocolType=""`, "", "a group that waits for its first member is told at once; Apache Kafka tells it when what its shard wrote before is committed"},
 	{"GRP-06-protocols", `^> (c, )?protocol without a name`, "", "the protocol of a generation is told as the members named it, be it by nothing"},
 	{"GRP-11-offset-fetch-batched", `^> (unknown and nameless groups between|a group twice): `, "", "a group that a request names twice is answered once"},
 	{"GRP-15-describe", `^> (one twice|unknown and nameless twice): `, "", "a group that a request names twice is answered once"},
