@@ -110,7 +110,7 @@ func startMirror(t *testing.T, source, target, topic string) {
 	t.Helper()
 	need(t, "java")
 	fetching.Lock()
-	libs := fetchJars(t, "mirror.xml", filepath.Join(cacheDir(t), "mirror-4.3.1"))
+	libs := fetchJars(t, "mirror.xml", filepath.Join(cacheDir(t), "mirror-4.3.1-simple"))
 	fetching.Unlock()
 	conf := filepath.Join(t.TempDir(), "mm2.properties")
 	text := fmt.Sprintf(`clusters = source, target
@@ -140,7 +140,9 @@ consumer.auto.offset.reset = earliest
 		t.Fatal(err)
 	}
 	log := newTail()
-	cmd := exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(libs, "*"),
+	cmd := exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dorg.slf4j.simpleLogger.log.org.apache.kafka=warn", "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect=info", "-cp", filepath.Join(libs, "*"),
 		"org.apache.kafka.connect.mirror.MirrorMaker", conf)
 	cmd.Dir = t.TempDir()
 	cmd.Stdout, cmd.Stderr = log, log
@@ -151,7 +153,7 @@ consumer.auto.offset.reset = earliest
 		cmd.Process.Kill()
 		cmd.Wait()
 		if t.Failed() {
-			t.Logf("the mirror's output, its end:\n%s", log.last(30))
+			t.Logf("the mirror's output, its end:\n%s", log.last(400))
 		}
 	})
 }
