@@ -195,7 +195,9 @@ func (c *Config) checkTogether(all bool, was, next map[string]string) error {
 		from, before := was[name]
 		return set && (!before || from != to)
 	}
-	for _, name := range []string{"max.connections", "max.connection.creation.rate"} {
+	// Without a thread there would be no compaction; a broker may start so, as
+	// Apache Kafka does, but is not brought there.
+	for _, name := range []string{"max.connections", "max.connection.creation.rate", "log.cleaner.threads"} {
 		if changed(name) && then.Int(name) <= 0 {
 			return wrong("Invalid %s %d", name, then.Int(name))
 		}

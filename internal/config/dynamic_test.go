@@ -37,6 +37,7 @@ func TestAlterBroker(t *testing.T) {
 		{"no list", false, nil, []Op{list(AppendOp, "log.retention.ms", "1")}, nil, "append is not allowed", kerr.InvalidConfig},
 		{"unknown list", false, nil, []Op{list(SubtractOp, "nosuch", "1")}, nil, "Unknown config name: nosuch", kerr.InvalidConfig},
 		{"half the threads", false, nil, []Op{set("num.recovery.threads.per.data.dir", "5")}, nil, "not be greater than double the current value 2", kerr.InvalidRequest},
+		{"no thread", true, nil, []Op{set("log.cleaner.threads", "0")}, nil, "Invalid log.cleaner.threads 0", kerr.InvalidRequest},
 		{"min.insync.replicas", false, nil, []Op{{"min.insync.replicas", DeleteOp, nil}}, nil, "Broker-level min.insync.replicas", kerr.InvalidConfig},
 		{"too long", false, nil, []Op{set("nosuch", strings.Repeat("x", 32768))}, nil, "maximum value size", kerr.InvalidConfig},
 		{"as long as can be", false, nil, []Op{set("nosuch", strings.Repeat("x", 32767))}, map[string]string{"nosuch": strings.Repeat("x", 32767)}, "", nil},

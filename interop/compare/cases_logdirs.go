@@ -126,6 +126,13 @@ func alteredDirs(s *session) {
 	s.move("and back", alterDir(2, here, name, 0))
 	s.awaitDir(here, name)
 	s.ask("fetch", fetch(12, name, [16]byte{}, fetchAsk{0, 0, 0}))
+	s.create("alempty", 1)
+	empty := s.topic("alempty")
+	_, there = s.whereIs(s.do(describeDirs(4, nil)).(*kmsg.DescribeLogDirsResponse).Dirs, empty)
+	s.askOffset("an empty one", listOffsets(11, empty, offsetAsk{0, -2, -1}))
+	s.move("an empty one", alterDir(2, there, empty, 0))
+	s.awaitDir(there, empty)
+	s.askOffset("an empty one that moved", listOffsets(11, empty, offsetAsk{0, -2, -1}))
 }
 
 // whereIs gives the directory of a topic's partition 0, and another one.
