@@ -200,6 +200,40 @@ func TestCreateDeleteStray(t *testing.T) {
 	b.close()
 }
 
+// A directory that is in no list, of another topic of the name, holds records
+// that must not appear in the new one.
+func TestCreateOverALeftDirectory(t *testing.T) {
+	fsys := vfs.NewMem()
+	cfg := managerConfig("/d")
+	b := openBox(t, fsys, cfg, false)
+	l := b.log(testConfig())
+	b.append(l, values(3, "old")...)
+	b.close()
+	b = openBox(t, fsys, cfg, false)
+	l, _ = b.m.Get(testTP)
+	b.m.forget(l) // as if its renaming had failed
+	l.release()
+	l2, err := b.m.Create(testTP, kafka.TopicID{9}, testConfig())
+	if err != nil || l2.End() != 0 || l2.TopicID() != (kafka.TopicID{9}) {
+		t.Fatalf("created %v with end %d: %v", l2, l2.End(), err)
+	}
+	b.append(l2, values(1, "new")...)
+	names, _ := fsys.List("/d")
+	stray := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, "t-0.") && strings.HasSuffix(n, "-stray") })
+	if stray < 0 {
+		t.Fatalf("directories %v", names)
+	}
+	if kept, _ := fsys.List("/d/" + names[stray]); !slices.Contains(kept, "00000000000000000000.log") {
+		t.Errorf("the old log's files: %v", kept)
+	}
+	b.close()
+	b = openBox(t, fsys, cfg, false)
+	if l, ok := b.m.Get(testTP); !ok || l.End() != 1 || l.TopicID() != (kafka.TopicID{9}) {
+		t.Errorf("after a restart: %v %v", l, ok)
+	}
+	b.close()
+}
+
 // Also when all the logs of a topic are made at once.
 func TestSpreadOverDirectories(t *testing.T) {
 	b := openBox(t, vfs.NewMem(), managerConfig("/a", "/b", "/c"), false)
