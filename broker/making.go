@@ -21,7 +21,9 @@ type makers struct {
 	ctx   context.Context // of the broker's life
 	end   context.CancelFunc
 	slots chan struct{}
-	busy  sync.WaitGroup
+
+	mu   sync.Mutex // nothing is added to busy once ctx has ended
+	busy sync.WaitGroup
 }
 
 func newMakers() *makers {
@@ -33,9 +35,26 @@ func newMakers() *makers {
 // Run ends, with ctx, what is under way.
 func (w *wishes) Run(ctx context.Context) error {
 	<-ctx.Done()
-	w.makers.end()
-	w.makers.busy.Wait()
+	w.makers.stop()
 	return nil
+}
+
+// start runs do, unless the broker stops.
+func (m *makers) start(do func()) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	m.busy.Go(do)
+	return nil
+}
+
+func (m *makers) stop() {
+	m.mu.Lock()
+	m.end()
+	m.mu.Unlock()
+	m.busy.Wait()
 }
 
 // make carries a plan of new partitions out, and waits until they serve.
@@ -50,11 +69,14 @@ func (w *wishes) make(ctx context.Context, m *plan.Making, id kafka.TopicID) err
 		err error
 	}
 	done := make(chan outcome, 1)
-	w.makers.busy.Go(func() {
+	if err := w.makers.start(func() {
 		defer func() { <-w.makers.slots }()
 		rev, err := w.carryOut(w.makers.ctx, m)
 		done <- outcome{rev, err}
-	})
+	}); err != nil {
+		<-w.makers.slots
+		return err
+	}
 	select {
 	case o := <-done:
 		if o.err != nil {
