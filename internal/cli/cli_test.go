@@ -110,3 +110,10 @@ func writeSegment(name string) error {
 	}
 	return os.WriteFile(name, out, 0o600)
 }
+
+// Which of two directories would count is not for the reader to guess.
+func TestServeTakesOneWordForTheDirectory(t *testing.T) {
+	for _, key := range []string{"log.dirs", "log.dir"} {
+		expect(t, 2, []string{"serve", "--data-dir", "/nosuch/a", "--set", key + "=/nosuch/b"}, "--data-dir and --set "+key+" both say where the data is")
+	}
+}

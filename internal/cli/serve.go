@@ -57,6 +57,11 @@ Under systemd it says when it is ready, reloads and stops. ` + "`barnabas config
 				if strings.Contains(dataDir, ",") {
 					return usagef("--data-dir takes one directory; for several use --set log.dirs=a,b")
 				}
+				for _, s := range set {
+					if name, _, _ := strings.Cut(s, "="); name == "log.dirs" || name == "log.dir" {
+						return usagef("--data-dir and --set %s both say where the data is: give one of them", name)
+					}
+				}
 				set = append(set, "log.dirs="+dataDir)
 			}
 			if level != "" {
