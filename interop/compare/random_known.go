@@ -51,7 +51,7 @@ var accepted = []acceptedDifference{
 	{"CreateTopics", `Topic="a\.b"[\s\S]*Topic="a_b"|Topic="a_b"[\s\S]*Topic="a\.b"`, `Topic="a[._]b"|^    `, "", false, "Of two names in one request that collide (`a.b` and `a_b`) only the first is created.", "Apache Kafka compares with what is there, and creates both."},
 	{"DescribeProducers", "", "^ ", "a", false, "A partition that a request names twice is answered once.", "Its producers, told again and again, would be a flood."},
 	{"DescribeProducers", "", `^    Partitions: null`, "b", false, "Of a topic that is named twice, the second row may be empty.", "Its partitions stand in the first."},
-	{"", `CreateTopics v`, ` Value="\+?\d+" ReadOnly=false Source=[23] `, "", false, "A broker's number that was set as `+5` is told as `5`.", "It is the same number."},
+	{"", `CreateTopics v`, ` Value=" *\+?\d+ *" ReadOnly=false Source=[23] `, "", false, "A broker's number that was set as `+5`, or with blanks around it, is told as `5`.", "It is the same number."},
 	{"ListOffsets", `IsolationLevel=9 `, "", "", false, "An isolation level that does not exist is INVALID_REQUEST.", "Apache Kafka answers UNKNOWN_SERVER_ERROR."},
 	{"ListOffsets", ` Timestamp=-(2|4)\b`, ` ErrorCode=0 Timestamp=-1 Offset=\d+ LeaderEpoch=(-1|0)$`, "", false, "The beginning of an empty log that has moved to another directory has a leader epoch.", "Apache Kafka forgets the epoch when an empty log moves."},
 	{"UpdateFeatures", `Feature="(transaction|share|streams|eligible.leader.replicas|kraft).version"`, "", "", false, "Features of later releases cannot be changed.", later},
