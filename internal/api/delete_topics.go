@@ -30,6 +30,7 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		asked = append(asked, t)
 	}
 	times := make(map[kafka.TopicID]int)
+	byID := make(map[kafka.TopicID]int)
 	names := make(map[string]int)
 	for i := range asked {
 		if oddlyNamed(&asked[i]) != nil {
@@ -39,6 +40,7 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 			names[*n]++
 		} else {
 			times[asked[i].TopicID]++
+			byID[asked[i].TopicID]++
 		}
 	}
 	for n, often := range names { // a name that is there twice stands for nothing
@@ -67,6 +69,9 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		if id != (kafka.TopicID{}) {
 			key = id.String() // one answer, however it was named
 		}
+		if in.Topic == nil && byID[id] > 1 {
+			key = "twice " + key // and once more for the name, if that is there too
+		}
 		if told[key] {
 			continue
 		}
@@ -77,7 +82,9 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		} else if times[id] > 1 || in.Topic != nil && names[*in.Topic] > 1 {
 			if times[id] > 1 && (in.Topic == nil || names[*in.Topic] == 1) {
 				out.TopicID = id
-				out.Topic = otherName(asked, a.Image(), id)
+				if in.Topic != nil || byID[id] == 1 {
+					out.Topic = otherName(asked, a.Image(), id)
+				}
 			}
 			err = refusal(kerr.InvalidRequest, twice(in, names, out.Topic))
 		} else {

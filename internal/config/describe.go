@@ -143,7 +143,9 @@ func (c *Config) describeWith(k *Key, overrides map[string]string, source Source
 		all = append(all, setting{k.Name, raw, source})
 	}
 	all = append(all, c.settings(k.Synonyms)...)
-	if len(all) == 0 && k.Default != nil {
+	// A group's key that no broker's key gives is told with its default beside
+	// the override, a topic's without.
+	if k.Default != nil && (len(all) == 0 || k.Scope == GroupScope && len(k.Synonyms) == 0) {
 		all = append(all, setting{k.Name, *k.Default, Default})
 	}
 	e.fill(k, all, func(s setting) (any, bool) {

@@ -158,5 +158,8 @@ func TestDescribeBroker(t *testing.T) {
 		if e.Name == "consumer.session.timeout.ms" && (*e.Value != "50000" || e.Source != Static) || e.Name == "share.isolation.level" && e.Source != DynamicGroup {
 			t.Errorf("%+v", e)
 		}
+		if e.Name == "share.isolation.level" && (len(e.Synonyms) != 2 || e.Synonyms[1].Source != Default) {
+			t.Errorf("the override and the default: %+v", e.Synonyms)
+		}
 	}
 }

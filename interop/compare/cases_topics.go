@@ -164,6 +164,8 @@ func deleteTopics(s *session) {
 	nameID := withID(id)
 	nameID.Topics = append(nameID.Topics, named(6, s.topic("d2")).Topics...)
 	s.ask("same topic by id and by name", nameID)
+	nameID.Topics = append(nameID.Topics, twice.Topics[0])
+	s.ask("same topic by id twice, and by name", nameID)
 	s.ask("name twice", named(6, s.topic("d2"), s.topic("d2")))
 	s.ask("unknown name twice", named(6, s.topic("nosuch"), s.topic("nosuch")))
 	s.ask("by id", withID(id))
