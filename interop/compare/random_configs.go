@@ -44,7 +44,7 @@ var topicSettings = settings{
 	"retention.bytes":                         {"-1", "0", "1000000000", "-2"},
 	"retention.ms":                            {"-1", "604800000", "0", "-2"},
 	"segment.bytes":                           {"1048576", "1073741824", "1048575", "14"},
-	"segment.index.bytes":                     {"10485760", "4", "3"},
+	"segment.index.bytes":                     {"10485760", "4096", "3"}, // below 12 Apache Kafka has no partition that can be made
 	"segment.jitter.ms":                       {"0", "-1"},
 	"segment.ms":                              {"604800000", "3600000", "0"},
 	"unclean.leader.election.enable":          {"true", "false", "yes"},

@@ -24,7 +24,7 @@ type acceptedDifference struct {
 // accepted is all of them; what is not in here is a defect.
 var accepted = []acceptedDifference{
 	{"", "", ` Name="barnabas\.`, "b", false, "Keys that begin with `barnabas.` are listed among the others.", "They are our own."},
-	{"", "", ` Name="min.insync.replicas" Value="1" `, "", false, "`min.insync.replicas` comes from the defaults, not from a setting of the cluster.", storedMin},
+	{"", "", ` Name="min.insync.replicas" Value="[ +\d]+" .*Source=(3|5|DYNAMIC_DEFAULT_BROKER_CONFIG|DEFAULT_CONFIG)\b`, "", false, "`min.insync.replicas` comes from the defaults, not from a setting of the cluster.", storedMin},
 	{"Metadata", `AllowAutoTopicCreation=true|Metadata v[0-3] `, "", "", false, "A topic that asking creates is returned at once, with its partitions.", "Apache Kafka says that it does not exist, and clients ask again."},
 	{"DescribeGroups", "", "^ ", "a", false, "A group that a request names twice is answered once.", "Nothing is learned from the second answer."},
 	{"ApiVersions", "", `^  - ApiKey=\d+ Min|^  - Name="(group|transaction|streams|share|eligible.leader.replicas|kraft).version" `, "", false, "Keys and features of later releases are missing.", later},
