@@ -144,17 +144,16 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 	f.watch()
 	defer f.unwatch()
 	for {
-		if f.readAll() {
+		if !f.unchanged() && f.readAll() {
 			return
 		}
 		select {
 		case <-f.waiter.C:
-			f.img = f.Image()
 			f.refresh()
 		case <-deadline.C:
-			f.img = f.Image()
-			f.refresh()
-			f.readAll()
+			if f.refresh(); !f.unchanged() {
+				f.readAll()
+			}
 			return
 		case <-ctx.Done():
 			return
@@ -162,12 +161,29 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 	}
 }
 
+// unchanged reports that what was read last is still what there is: most long
+// polls end so, and have nothing to look at again.
+func (f *fetch) unchanged() bool {
+	for _, it := range f.items {
+		if !it.early && (it.err != nil || it.code != 0 || !it.part.Unchanged(&it.read)) {
+			return false
+		}
+	}
+	return true
+}
+
 // refresh notices topics that went away while the request waited.
 func (f *fetch) refresh() {
+	img := f.Image()
+	if img == f.img {
+		return
+	}
+	f.img = img
 	for _, it := range f.items {
 		if it.err != nil {
 			continue
 		}
+		it.part = nil // to be looked up again
 		before := it.topic.ID
 		it.topic, it.err = f.find(&it.fetchPartition)
 		if it.err == nil && it.topic.ID != before {
@@ -179,12 +195,9 @@ func (f *fetch) refresh() {
 func (f *fetch) watch() {
 	f.waiter = replica.NewWaiter()
 	for _, it := range f.items {
-		if it.err != nil {
-			continue
-		}
-		if p, err := f.hosted(it.topic, it.partition); err == nil {
-			p.AddWaiter(f.waiter)
-			f.watched = append(f.watched, p)
+		if it.err == nil && it.part != nil {
+			it.part.AddWaiter(f.waiter)
+			f.watched = append(f.watched, it.part)
 		}
 	}
 }
@@ -237,14 +250,16 @@ func (f *fetch) limited() bool {
 // than every limit is returned whole when it is the first thing in the answer:
 // a reader with small limits must be able to get past it (KIP-74).
 func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) error {
-	p, err := f.hosted(it.topic, it.partition)
-	if err != nil {
-		return err
+	var err error
+	if it.part == nil {
+		if it.part, err = f.hosted(it.topic, it.partition); err != nil {
+			return err
+		}
 	}
 	if f.replica >= 0 {
 		return kerr.NotLeaderForPartition // a cluster of several brokers is not served yet
 	}
-	it.part, it.asked = p, replica.ReadReq{
+	it.asked = replica.ReadReq{
 		Offset:    it.offset,
 		Epoch:     it.leaderEpoch,
 		LastEpoch: it.lastEpoch,
@@ -252,7 +267,7 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 		MinOne:    first,
 		Isolation: f.isolation,
 	}
-	it.read, err = p.Read(now, it.asked)
+	it.read, err = it.part.Read(now, it.asked)
 	return err
 }
 

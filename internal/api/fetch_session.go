@@ -144,21 +144,15 @@ func requested(req *kmsg.FetchRequest) []fetchPartition {
 		n += len(req.Topics[i].Partitions)
 	}
 	out := make([]fetchPartition, 0, n)
-	var at map[fetchKey]int
-	if n > 1 {
-		at = make(map[fetchKey]int, n)
-	}
+	at := seenBefore(n)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			k := fetchKey{t.Topic, t.TopicID, p.Partition}
-			if first, twice := at[k]; twice { // the later one counts
+			if first := at(out, k); first < len(out) { // the later one counts
 				out[first].offset, out[first].maxBytes = p.FetchOffset, p.PartitionMaxBytes
 				continue
-			}
-			if at != nil {
-				at[k] = len(out)
 			}
 			out = append(out, fetchPartition{
 				topic: t.Topic, id: t.TopicID, partition: p.Partition,
@@ -169,6 +163,30 @@ func requested(req *kmsg.FetchRequest) []fetchPartition {
 		}
 	}
 	return out
+}
+
+// seenBefore says where a partition stands in what was found so far, or that it
+// is the next. Few partitions are looked through; of many a map is kept.
+func seenBefore(n int) func([]fetchPartition, fetchKey) int {
+	if n <= 16 {
+		return func(so []fetchPartition, k fetchKey) int {
+			for i := range so {
+				if so[i].partition == k.partition && so[i].topic == k.topic && so[i].id == k.id {
+					return i
+				}
+			}
+			return len(so)
+		}
+	}
+	at := make(map[fetchKey]int, n)
+	return func(so []fetchPartition, k fetchKey) int {
+		i, twice := at[k]
+		if !twice {
+			i = len(so)
+			at[k] = i
+		}
+		return i
+	}
 }
 
 // update takes over what an incremental request changes.

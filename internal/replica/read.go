@@ -45,6 +45,11 @@ type ReadResult struct {
 	LogStart  int64
 	Aborted   []storage.AbortedTxn
 	Diverging *Diverging
+
+	// What it was read of: see Unchanged.
+	role *role
+	log  *storage.Log
+	end  int64
 }
 
 // Release gives back what the result references.
@@ -65,6 +70,7 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 		return ReadResult{}, err
 	}
 	res := p.marks()
+	res.role = before
 	if r.LastEpoch >= 0 {
 		d, err := p.diverging(r)
 		if err != nil || d != nil {
@@ -72,7 +78,9 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 			return res, err
 		}
 	}
-	end := p.Log().End()
+	res.log = p.Log()
+	end := res.log.End()
+	res.end = end
 	if r.Offset < res.LogStart || r.Offset > end {
 		return res, fmt.Errorf("%w: offset %d of %s is outside [%d, %d]", kerr.OffsetOutOfRange, r.Offset, p.tp, res.LogStart, end)
 	}
@@ -80,7 +88,7 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 	if r.Offset >= bound || r.Max <= 0 && !r.MinOne {
 		return res, nil
 	}
-	log := p.Log()
+	log := res.log
 	data, err := log.Read(r.Offset, bound, r.Max, r.MinOne)
 	if now := p.Log(); err != nil && now != log {
 		data, err = now.Read(r.Offset, bound, r.Max, r.MinOne) // it moved meanwhile
@@ -102,6 +110,17 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 		res.Aborted = p.Log().Aborted(r.Offset, bound)
 	}
 	return res, nil
+}
+
+// Unchanged reports that Read would give res again: neither role nor marks nor
+// log have changed. It costs a few loads, where Read may cost a look-up.
+func (p *Partition) Unchanged(res *ReadResult) bool {
+	log := p.log.Load()
+	if res.role == nil || p.role.Load() != res.role || log != res.log || log.End() != res.end || log.Start() != res.LogStart {
+		return false
+	}
+	hw := p.hw.Load()
+	return hw == res.HW && p.lso(hw) == res.LSO
 }
 
 // More reports whether r's limits kept out of res what could be read: waiting

@@ -1,6 +1,9 @@
 package replica
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Waiter is woken when something it watches changes: the high watermark or log
 // end, the role, the term, or the end of the partition. One waiter serves all
@@ -19,26 +22,42 @@ func (w *Waiter) wake() {
 }
 
 // watchers is the set of a partition's waiters. Its lock is a leaf.
+//
+// Most partitions have one or two, which a list serves best; above manyWatchers
+// a map takes its place, or a thousand readers of one partition would look for
+// each other.
 type watchers struct {
-	mu  sync.Mutex
-	set map[*Waiter]struct{}
+	mu   sync.Mutex
+	few  []*Waiter
+	many map[*Waiter]struct{}
 }
+
+const manyWatchers = 16
 
 func (s *watchers) add(w *Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.set == nil {
-		s.set = make(map[*Waiter]struct{})
+	if s.many == nil && len(s.few) < manyWatchers {
+		s.few = append(s.few, w)
+		return
 	}
-	s.set[w] = struct{}{}
+	if s.many == nil {
+		s.many = make(map[*Waiter]struct{}, 2*manyWatchers)
+	}
+	s.many[w] = struct{}{}
 }
 
 func (s *watchers) remove(w *Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.set, w)
-	if len(s.set) == 0 {
-		s.set = nil // an idle partition keeps no map
+	delete(s.many, w)
+	if i := slices.Index(s.few, w); i >= 0 {
+		s.few[i] = s.few[len(s.few)-1]
+		s.few[len(s.few)-1] = nil
+		s.few = s.few[:len(s.few)-1]
+	}
+	if len(s.many) == 0 {
+		s.many = nil // an idle partition keeps nothing that is large
 	}
 }
 
@@ -46,7 +65,10 @@ func (s *watchers) remove(w *Waiter) {
 func (s *watchers) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for w := range s.set {
+	for _, w := range s.few {
+		w.wake()
+	}
+	for w := range s.many {
 		w.wake()
 	}
 }

@@ -43,6 +43,7 @@ type logDir struct {
 	// read under it, so that a file never gets older ones than it has.
 	ckptMu sync.Mutex
 	stored map[string][sha256.Size]byte // content of each file, when it is known
+	marked uint64                       // fingerprint of the high watermarks that were stored last
 
 	mu      sync.Mutex
 	logs    map[kafka.TopicPartition]*Log
@@ -234,9 +235,51 @@ func (d *logDir) writeLogStarts() error {
 	})
 }
 
-// writeHighWatermarks stores the high watermarks.
+// writeHighWatermarks stores the high watermarks. It is called every few
+// seconds: where none has moved, nothing is formatted. (Marks that a fingerprint
+// takes for others are older ones, which are safe.)
 func (d *logDir) writeHighWatermarks() error {
-	return d.writeCheckpoint(checkpoint.HighWatermark, func(l *Log) (int64, bool) { return l.HighWatermark(), true })
+	if err := d.offline(); err != nil {
+		return err
+	}
+	d.ckptMu.Lock()
+	defer d.ckptMu.Unlock()
+	marks := d.values(func(l *Log) (int64, bool) { return l.HighWatermark(), true })
+	now := fingerprint(marks)
+	if _, known := d.stored[checkpoint.HighWatermark]; known && now == d.marked {
+		return nil
+	}
+	d.marked = now
+	return d.store(checkpoint.HighWatermark, marks)
+}
+
+// logValue is what a checkpoint holds of a log.
+type logValue struct {
+	l     *Log
+	value int64
+}
+
+// values gives those of the logs that have one.
+func (d *logDir) values(value func(*Log) (int64, bool)) []logValue {
+	logs := append(d.list(), d.listFutures()...)
+	out := make([]logValue, 0, len(logs))
+	for _, l := range logs {
+		if v, ok := value(l); ok {
+			out = append(out, logValue{l, v})
+		}
+	}
+	return out
+}
+
+// fingerprint is one number for which log has which value, in whatever order.
+func fingerprint(values []logValue) (sum uint64) {
+	for _, v := range values {
+		x := v.l.number*0x9e3779b97f4a7c15 + uint64(v.value)
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // splitmix64
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		sum += x ^ x>>31
+	}
+	return sum
 }
 
 func (d *logDir) writeCheckpoint(name string, value func(*Log) (int64, bool)) error {
@@ -245,11 +288,14 @@ func (d *logDir) writeCheckpoint(name string, value func(*Log) (int64, bool)) er
 	}
 	d.ckptMu.Lock()
 	defer d.ckptMu.Unlock()
-	out := make(map[kafka.TopicPartition]int64)
-	for _, l := range append(d.list(), d.listFutures()...) {
-		if v, ok := value(l); ok {
-			out[l.tp] = v
-		}
+	return d.store(name, d.values(value))
+}
+
+// store writes a checkpoint, if it would be another; ckptMu is held.
+func (d *logDir) store(name string, values []logValue) error {
+	out := make(map[kafka.TopicPartition]int64, len(values))
+	for _, v := range values {
+		out[v.l.tp] = v.value
 	}
 	data := checkpoint.Format(out)
 	sum := sha256.Sum256(data)

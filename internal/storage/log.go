@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,14 +46,15 @@ func DefaultConfig() Config {
 // and Reset are serialized by the caller (replica.Partition); everything else
 // may be called at any time, and reads never wait for writes.
 type Log struct {
-	m     *Manager
-	d     *logDir
-	tp    kafka.TopicPartition
-	id    kafka.TopicID
-	dir   *segment.Dir
-	logs  *slog.Logger
-	cfg   atomic.Pointer[Config]
-	hooks atomic.Pointer[Hooks]
+	m      *Manager
+	d      *logDir
+	tp     kafka.TopicPartition
+	id     kafka.TopicID
+	dir    *segment.Dir
+	number uint64 // each log of a Manager has its own
+	logs   *slog.Logger
+	cfg    atomic.Pointer[Config]
+	hooks  atomic.Pointer[Hooks]
 
 	segs      atomic.Pointer[[]*segment.Segment] // by base offset, never empty; replaced whole, under mu
 	start     atomic.Int64
@@ -165,7 +167,12 @@ func (l *Log) SetHighWatermark(hw int64) {
 func (l *Log) Config() Config { return *l.cfg.Load() }
 
 // SetConfig replaces the configuration; it counts from the next append on.
-func (l *Log) SetConfig(c Config) { l.cfg.Store(&c) }
+func (l *Log) SetConfig(c Config) {
+	l.cfg.Store(&c)
+	if c.FlushMs > 0 && c.FlushMs < math.MaxInt64 { // the default is never
+		l.m.timed.Store(true)
+	}
+}
 
 // Size is the bytes of the data files, dead tails left out.
 func (l *Log) Size() int64 {

@@ -93,8 +93,10 @@ type Manager struct {
 	files    *segment.Files
 	spares   atomic.Int64 // open files of segments to come
 	progress Progress
-	recovery atomic.Int64 // threads
-	expiry   atomic.Int64 // of producers, a time.Duration
+	recovery atomic.Int64  // threads
+	expiry   atomic.Int64  // of producers, a time.Duration
+	numbers  atomic.Uint64 // of logs, as they are made
+	timed    atomic.Bool   // a log has or had flush.ms
 	dirs     []*logDir
 	flushers map[uint64]*flusher
 	tasks    tasks

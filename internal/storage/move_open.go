@@ -138,7 +138,7 @@ func (d *logDir) openFuture(ctx context.Context, name string, tp kafka.TopicPart
 			}
 		}
 		cfg := f.futureConfig()
-		f.cfg.Store(&cfg)
+		f.SetConfig(cfg)
 		o := opening{l: f, clean: d.clean, point: d.points[tp], start: d.starts[tp], hw: d.marks[tp]}
 		err = o.open(ctx)
 	}

@@ -475,8 +475,8 @@ func (l *Log) replaySegment(st *producers.State, s *segment.Segment, from, end, 
 
 // newLog makes the Log of a directory, not opened yet.
 func (d *logDir) newLog(tp kafka.TopicPartition, id kafka.TopicID, path string, cfg Config) *Log {
-	l := &Log{m: d.m, d: d, tp: tp, id: id, dir: segment.NewDir(path), logs: d.logger}
-	l.cfg.Store(&cfg)
+	l := &Log{m: d.m, d: d, tp: tp, id: id, dir: segment.NewDir(path), logs: d.logger, number: d.m.numbers.Add(1)}
+	l.SetConfig(cfg)
 	l.cutLow, l.cutFuture = math.MaxInt64, math.MaxInt64
 	l.epochs = epochs.New(d.m.fs, path, d.logger)
 	return l

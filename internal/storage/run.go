@@ -403,6 +403,9 @@ func (m *Manager) tick() {
 
 // flushByTime asks for the syncs that flush.ms wants.
 func (m *Manager) flushByTime(now time.Time) {
+	if !m.timed.Load() {
+		return
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for _, l := range m.logs {
