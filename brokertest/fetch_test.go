@@ -397,6 +397,30 @@ func TestFETCH09MaxWait(t *testing.T) {
 	}
 }
 
+// A topic that comes while another is waited at is nothing to the wait: neither
+// where it ends in time nor where records end it.
+func TestFETCH09MetadataChangesMeanwhile(t *testing.T) {
+	b := brokertest.Start(t)
+	p, other := dial(t, b), dial(t, b)
+	id := p.create("poll", 1)
+	for offset := range int64(4) {
+		wait := p.poll(12, "poll", id, func(r *kmsg.FetchRequest) {
+			if offset%2 == 0 {
+				r.MaxWaitMillis = 300
+			}
+		}, at{0, offset / 2, 0})
+		other.create(fmt.Sprintf("new-%d", offset), 1)
+		if offset%2 == 1 {
+			other.write("poll", records("x"))
+		}
+		got := wait()[0]
+		wantCode(t, fmt.Sprintf("poll %d", offset), got.ErrorCode, nil)
+		if bs := batches(t, got.RecordBatches); len(bs) != int(offset%2) {
+			t.Errorf("poll %d: %d batches", offset, len(bs))
+		}
+	}
+}
+
 func TestFETCH09DeletedWhileWaiting(t *testing.T) {
 	for _, version := range []int16{12, 13} {
 		b := brokertest.Start(t)

@@ -29,25 +29,7 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		t.Topic = &req.TopicNames[i]
 		asked = append(asked, t)
 	}
-	times := make(map[kafka.TopicID]int)
-	byID := make(map[kafka.TopicID]int)
-	names := make(map[string]int)
-	for i := range asked {
-		if oddlyNamed(&asked[i]) != nil {
-			continue // refused for itself
-		}
-		if n := asked[i].Topic; n != nil {
-			names[*n]++
-		} else {
-			times[asked[i].TopicID]++
-			byID[asked[i].TopicID]++
-		}
-	}
-	for n, often := range names { // a name that is there twice stands for nothing
-		if t, ok := a.Image().Topic(n); ok && often == 1 {
-			times[t.ID]++
-		}
-	}
+	n := a.naming(asked)
 	told := make(map[string]bool)
 	for i := range asked {
 		in := &asked[i]
@@ -62,14 +44,14 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		key := ""
 		if in.Topic != nil {
 			key = "name " + *in.Topic
-			if t, ok := a.Image().Topic(*in.Topic); ok && names[*in.Topic] == 1 {
+			if t, ok := a.Image().Topic(*in.Topic); ok && n.names[*in.Topic] == 1 {
 				id = t.ID
 			}
 		}
 		if id != (kafka.TopicID{}) {
 			key = id.String() // one answer, however it was named
 		}
-		if in.Topic == nil && byID[id] > 1 {
+		if in.Topic == nil && n.ids[id] > 1 {
 			key = "twice " + key // and once more for the name, if that is there too
 		}
 		if told[key] {
@@ -79,14 +61,14 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		var err error
 		if !a.Limits.DeleteTopics {
 			err = deletionDisabled(req.Version)
-		} else if times[id] > 1 || in.Topic != nil && names[*in.Topic] > 1 {
-			if times[id] > 1 && (in.Topic == nil || names[*in.Topic] == 1) {
+		} else if n.topics[id] > 1 || in.Topic != nil && n.names[*in.Topic] > 1 {
+			if n.topics[id] > 1 && (in.Topic == nil || n.names[*in.Topic] == 1) {
 				out.TopicID = id
-				if in.Topic != nil || byID[id] == 1 {
+				if in.Topic != nil || n.ids[id] == 1 {
 					out.Topic = otherName(asked, a.Image(), id)
 				}
 			}
-			err = refusal(kerr.InvalidRequest, twice(in, names, out.Topic))
+			err = refusal(kerr.InvalidRequest, twice(in, n.names, out.Topic))
 		} else {
 			err = a.deleteTopic(ctx, r, in, &out)
 		}
@@ -96,6 +78,33 @@ func (a *API) deleteTopics(ctx context.Context, r *server.Request, req *kmsg.Del
 		resp.Topics = append(resp.Topics, out)
 	}
 	return nil
+}
+
+// naming is how often a request names a topic: by name, by id, and either way.
+type naming struct {
+	names  map[string]int
+	ids    map[kafka.TopicID]int
+	topics map[kafka.TopicID]int
+}
+
+func (a *API) naming(asked []kmsg.DeleteTopicsRequestTopic) naming {
+	n := naming{make(map[string]int), make(map[kafka.TopicID]int), make(map[kafka.TopicID]int)}
+	for i := range asked {
+		switch name := asked[i].Topic; {
+		case oddlyNamed(&asked[i]) != nil: // refused for itself
+		case name != nil:
+			n.names[*name]++
+		default:
+			n.ids[asked[i].TopicID]++
+			n.topics[asked[i].TopicID]++
+		}
+	}
+	for name, often := range n.names { // a name that is there twice stands for nothing
+		if t, ok := a.Image().Topic(name); ok && often == 1 {
+			n.topics[t.ID]++
+		}
+	}
+	return n
 }
 
 // oddlyNamed refuses what has a name and an id, or neither.

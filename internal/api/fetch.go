@@ -165,7 +165,7 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 // polls end so, and have nothing to look at again.
 func (f *fetch) unchanged() bool {
 	for _, it := range f.items {
-		if !it.early && (it.err != nil || it.code != 0 || !it.part.Unchanged(&it.read)) {
+		if !it.early && (it.err != nil || it.code != 0 || it.part == nil || !it.part.Unchanged(&it.read)) {
 			return false
 		}
 	}

@@ -151,6 +151,9 @@ func (c *Config) describeWith(k *Key, overrides map[string]string, source Source
 	e.fill(k, all, func(s setting) (any, bool) {
 		if s.source == source {
 			v, err := k.parse(s.raw)
+			if list, ok := v.([]string); ok && source == DynamicClientMetrics {
+				v = eachOnce(list) // as Apache Kafka tells them, and no others
+			}
 			return v, err == nil
 		}
 		from, ok := lookupBroker(s.name)
@@ -161,6 +164,16 @@ func (c *Config) describeWith(k *Key, overrides map[string]string, source Source
 		return convert(v, s.name, k.Name), err == nil
 	})
 	return e.trim(k)
+}
+
+func eachOnce(list []string) []string {
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // trim leaves out of the synonyms what Apache Kafka does: a default in another

@@ -105,6 +105,9 @@ func TestAlterClientMetrics(t *testing.T) {
 			t.Errorf("%s=%q: %v, want %v", of.key, of.value, err, of.code)
 		}
 	}
+	if e := c.DescribeClientMetrics(map[string]string{"metrics": "b,a, b"}, []string{"metrics"}); *e[0].Value != "b,a" || *e[0].Synonyms[0].Value != "b,a" {
+		t.Errorf("told twice: %+v", e[0])
+	}
 	const why = ": patterns are RE2's, which takes time in proportion to the text and has no look-around, back-references or possessive quantifiers: "
 	for pair, want := range map[string]string{
 		"client_id=a(?!b)":   why + "invalid or unsupported Perl syntax `(?!`",

@@ -75,7 +75,7 @@ func (s *session) ordered(v reflect.Value) []reflect.Value {
 // sortKey orders topics, nameless ones last, partitions, groups and members.
 func (s *session) sortKey(v reflect.Value) string {
 	key := ""
-	for _, name := range append([]string{"Topic", "TopicID", "Partition", "Group", "MemberID", "InstanceID"}, s.further...) {
+	for _, name := range append([]string{"Topic", "TopicID", "Partition", "Group", "MemberID", "InstanceID", "ErrorCode"}, s.further...) {
 		switch f := v.FieldByName(name); {
 		case !f.IsValid():
 		case name == "TopicID":
