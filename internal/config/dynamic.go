@@ -118,23 +118,19 @@ func (c *Config) AlterBroker(all bool, was map[string]string, ops []Op) (map[str
 			}
 			next[op.Name] = alterList(have, op)
 		}
-		if err := minInsync(all, op); err != nil {
-			return nil, err
-		}
 	}
-	return next, c.checkBroker(all, was, next)
+	if err := c.checkBroker(all, was, next); err != nil {
+		return nil, err
+	}
+	return next, minInsync(all, ops)
 }
 
 // minInsync keeps min.insync.replicas one for all brokers: eligible leaders
-// (KIP-966) are counted by the topic's value and the cluster's.
-func minInsync(all bool, op Op) error {
-	if op.Name != "min.insync.replicas" || all {
+// (KIP-966) are counted by the topic's value and the cluster's. It comes last:
+// in Apache Kafka it is the controller's word, after the broker's own checks.
+func minInsync(all bool, ops []Op) error {
+	if all || !slices.ContainsFunc(ops, func(op Op) bool { return op.Name == "min.insync.replicas" }) {
 		return nil
-	}
-	if k, ok := lookupBroker(op.Name); ok && op.Kind == SetOp {
-		if _, err := k.parse(*op.Value); err != nil {
-			return wrong("%s", err)
-		}
 	}
 	return &Invalid{"Broker-level min.insync.replicas cannot be altered while ELR is enabled."}
 }

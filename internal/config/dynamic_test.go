@@ -39,6 +39,7 @@ func TestAlterBroker(t *testing.T) {
 		{"half the threads", false, nil, []Op{set("num.recovery.threads.per.data.dir", "5")}, nil, "not be greater than double the current value 2", kerr.InvalidRequest},
 		{"no thread", true, nil, []Op{set("log.cleaner.threads", "0")}, nil, "Invalid log.cleaner.threads 0", kerr.InvalidRequest},
 		{"min.insync.replicas", false, nil, []Op{{"min.insync.replicas", DeleteOp, nil}}, nil, "Broker-level min.insync.replicas", kerr.InvalidConfig},
+		{"min.insync.replicas beside a read-only key", false, nil, []Op{set("min.insync.replicas", "1"), set("broker.id", "1")}, nil, "Cannot update these configs dynamically: [broker.id]", kerr.InvalidRequest},
 		{"too long", false, nil, []Op{set("nosuch", strings.Repeat("x", 32768))}, nil, "maximum value size", kerr.InvalidConfig},
 		{"as long as can be", false, nil, []Op{set("nosuch", strings.Repeat("x", 32767))}, map[string]string{"nosuch": strings.Repeat("x", 32767)}, "", nil},
 	} {
