@@ -83,20 +83,6 @@ type call struct {
 	after    *call
 }
 
-// work is a goroutine of the connection: it handles k, or reads when k is nil, and
-// goes on with whatever of the two is left to it.
-func (c *conn) work(k *call) {
-	defer c.srv.wg.Done()
-	for {
-		if k != nil && !c.runLoop(k) {
-			return
-		}
-		if k = c.readOn(); k == nil {
-			return
-		}
-	}
-}
-
 // readOn reads frames until one may run at once: nobody reads then, until the handler
 // is done, hands the turn on, or waits (handlerCtx). nil: no frame will follow.
 func (c *conn) readOn() *call {
