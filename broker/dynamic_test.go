@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
@@ -45,5 +46,29 @@ func (p *process) setAll(key, value string, op kmsg.IncrementalAlterConfigOp) {
 	req.Resources = append(req.Resources, r)
 	if out := ask[*kmsg.IncrementalAlterConfigsResponse](groupClient{p}, req).Resources[0]; out.ErrorCode != 0 {
 		p.t.Fatal(*out.ErrorMessage)
+	}
+}
+
+// An operation that does not exist refuses the whole request: of what stands
+// beside it nothing is carried out.
+func TestUnknownOperationChangesNothing(t *testing.T) {
+	p := startBroker(t, nil, "log.dirs="+t.TempDir())
+	value := "600000"
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	for i, op := range []kmsg.IncrementalAlterConfigOp{kmsg.IncrementalAlterConfigOpSet, 9} {
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeGroupConfig, []string{"a", "b"}[i]
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Value, c.Op = "consumer.session.timeout.ms", &value, op
+		r.Configs = append(r.Configs, c)
+		req.Resources = append(req.Resources, r)
+	}
+	for _, out := range ask[*kmsg.IncrementalAlterConfigsResponse](groupClient{p}, req).Resources {
+		if kerr.ErrorForCode(out.ErrorCode) != kerr.InvalidRequest {
+			t.Errorf("%s: %v", out.ResourceName, kerr.ErrorForCode(out.ErrorCode))
+		}
+	}
+	if set := p.b.parts.keeper.Image().GroupConfig("a"); len(set) != 0 {
+		t.Errorf("%v is set", set)
 	}
 }

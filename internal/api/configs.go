@@ -77,11 +77,6 @@ func (a *API) alter(ctx context.Context, r *server.Request, c change, validate b
 	if c.kind == kmsg.ConfigResourceTypeBrokerLogger {
 		return a.alterLoggers(c, validate)
 	}
-	for _, op := range c.ops {
-		if op.Kind < config.SetOp || op.Kind > config.SubtractOp {
-			return refusal(kerr.InvalidRequest, fmt.Sprintf("Unknown operations type %d", op.Kind))
-		}
-	}
 	scope, name, err := a.configured(c.resource)
 	if err != nil {
 		for _, op := range c.ops {

@@ -6,6 +6,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,6 +23,7 @@ func (a *API) incrementalAlterConfigs(ctx context.Context, r *server.Request, re
 		all[i] = resource{req.Resources[i].ResourceType, req.Resources[i].ResourceName}
 	}
 	twice := again(all)
+	unknown := unknownOps(req)
 	for i := range req.Resources {
 		c := change{resource: all[i]}
 		for j := range req.Resources[i].Configs {
@@ -31,13 +33,30 @@ func (a *API) incrementalAlterConfigs(ctx context.Context, r *server.Request, re
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = c.kind, c.name
 		err := error(refusal(kerr.InvalidRequest, "Each resource must appear at most once."))
-		if !twice[c.resource] {
+		switch {
+		case unknown != nil:
+			err = unknown
+		case !twice[c.resource]:
 			err = a.alter(ctx, r, c, req.ValidateOnly)
 		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = a.code(err), message(err)
 		}
 		resp.Resources = append(resp.Resources, out)
+	}
+	return nil
+}
+
+// unknownOps refuses the whole request for an operation that does not exist:
+// whoever wrote that meant something which nobody here can know. Apache Kafka
+// answers UNKNOWN_SERVER_ERROR.
+func unknownOps(req *kmsg.IncrementalAlterConfigsRequest) error {
+	for i := range req.Resources {
+		for j := range req.Resources[i].Configs {
+			if op := config.OpKind(req.Resources[i].Configs[j].Op); op < config.SetOp || op > config.SubtractOp {
+				return refusal(kerr.InvalidRequest, fmt.Sprintf("Unknown operations type %d: nothing of the request is carried out.", op))
+			}
+		}
 	}
 	return nil
 }

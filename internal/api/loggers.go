@@ -48,13 +48,8 @@ func (a *API) alterLoggers(c change, validate bool) error {
 }
 
 func checkLogger(op config.Op, known bool) error {
-	switch op.Kind {
-	case config.SetOp, config.DeleteOp:
-	case config.AppendOp, config.SubtractOp:
-		verb := map[config.OpKind]string{config.AppendOp: "APPEND", config.SubtractOp: "SUBTRACT"}[op.Kind]
+	if verb := map[config.OpKind]string{config.AppendOp: "APPEND", config.SubtractOp: "SUBTRACT"}[op.Kind]; verb != "" {
 		return refusal(kerr.InvalidRequest, verb+" operation is not allowed for the BROKER_LOGGER resource")
-	default:
-		return refusal(kerr.InvalidRequest, fmt.Sprintf("Unknown operation type %d is not allowed for the BROKER_LOGGER resource", op.Kind))
 	}
 	if !known {
 		return refusal(kerr.InvalidConfig, fmt.Sprintf("Logger %s does not exist!", op.Name))

@@ -55,7 +55,9 @@ var accepted = []acceptedDifference{
 	{"ListOffsets", `IsolationLevel=9 `, "", "", false, "An isolation level that does not exist is INVALID_REQUEST.", "Apache Kafka answers UNKNOWN_SERVER_ERROR."},
 	{"ListOffsets", ` Timestamp=-(2|4)\b`, ` ErrorCode=0 Timestamp=-1 Offset=\d+ LeaderEpoch=(-1|0)$`, "", false, "The beginning of an empty log that has moved to another directory has a leader epoch.", "Apache Kafka forgets the epoch when an empty log moves."},
 	{"UpdateFeatures", `Feature="(transaction|share|streams|eligible.leader.replicas|kraft).version"`, "", "", false, "Features of later releases cannot be changed.", later},
-	{"IncrementalAlterConfigs", ` Op=(UNKNOWN|4|-1|127) `, "", "", false, "An operation that does not exist is INVALID_REQUEST for its resource alone.", "Apache Kafka answers UNKNOWN_SERVER_ERROR for every resource of the request."},
+	{"IncrementalAlterConfigs", ` Op=(UNKNOWN|4|-1|127) `, "", "", false, "An operation that does not exist is INVALID_REQUEST for every resource of the request.", "Apache Kafka answers UNKNOWN_SERVER_ERROR."},
+	{"ListOffsets", ` Timestamp=-3\b`, ` ErrorCode=0 Timestamp=\S+ Offset=\d+ LeaderEpoch=`, "a", false, "The record with the largest timestamp is none that was deleted.", "Apache Kafka names one below the log's start for as long as its segment is there."},
+	{"ListOffsets", ` Timestamp=-3\b`, ` ErrorCode=0 Timestamp=-1 Offset=-1 `, "b", false, "Where all records were deleted no record has the largest timestamp.", "It is the same rule."},
 }
 
 func (d acceptedDifference) covers(api, question string, l line) bool {
