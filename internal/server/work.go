@@ -23,17 +23,20 @@ func (c *conn) work(k *call) {
 	}
 }
 
-// A request that waits has a goroutine of its own, whose stack would grow step
-// by step, each time copied with all the frames that are on it: that was a tenth
-// of all work where many requests wait. So it grows while there is next to
-// nothing on it, to what is needed: 4 KiB to read, and 8 KiB for most handlers.
-
+// growForReading makes room to read, 4 KiB of stack, while there is next to
+// nothing on it. A request that waits has a goroutine of its own, whose stack
+// would grow step by step, each time copied with all the frames that are on it:
+// that was a tenth of all work where many requests wait.
+//
 //go:noinline
 func growForReading() {
 	var room [2 << 10]byte
 	runtime.KeepAlive(&room)
 }
 
+// growForHandling makes room for most handlers, 8 KiB of stack; a goroutine that
+// only reads does without.
+//
 //go:noinline
 func growForHandling() {
 	var room [6 << 10]byte

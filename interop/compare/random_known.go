@@ -57,7 +57,7 @@ var accepted = []acceptedDifference{
 	{"UpdateFeatures", `Feature="(transaction|share|streams|eligible.leader.replicas|kraft).version"`, "", "", false, "Features of later releases cannot be changed.", later},
 	{"IncrementalAlterConfigs", ` Op=(UNKNOWN|4|-1|127) `, "", "", false, "An operation that does not exist is INVALID_REQUEST for every resource of the request.", "Apache Kafka answers UNKNOWN_SERVER_ERROR."},
 	{"ListOffsets", ` Timestamp=-3\b`, ` ErrorCode=0 Timestamp=\S+ Offset=\d+ LeaderEpoch=`, "a", false, "The record with the largest timestamp is none that was deleted.", "Apache Kafka names one below the log's start for as long as its segment is there."},
-	{"ListOffsets", ` Timestamp=-3\b`, ` ErrorCode=0 Timestamp=-1 Offset=-1 `, "b", false, "Where all records were deleted no record has the largest timestamp.", "It is the same rule."},
+	{"ListOffsets", ` Timestamp=-3\b`, ` ErrorCode=0 Timestamp=-1 Offset=-1 `, "b", false, "Where all records were deleted none has the largest timestamp.", "A record that cannot be read is none."},
 }
 
 func (d acceptedDifference) covers(api, question string, l line) bool {
