@@ -25,12 +25,12 @@ type caretaker struct {
 
 func newCaretaker(s *Store, m *member) *caretaker {
 	return &caretaker{
-		cfg:     m.cfg,
+		cfg:     m.cfg.Member,
 		member:  m,
 		client:  s.client,
 		metrics: s.metrics,
 		logger:  s.logger,
-		ballast: newBallast(m.cfg, s.logger),
+		ballast: newBallast(m.cfg.Member, s.logger),
 	}
 }
 
@@ -88,7 +88,8 @@ func (c *caretaker) room(ctx context.Context) {
 	srv := c.member.etcd.Server
 	var alarms []*etcdserverpb.AlarmMember
 	for _, a := range srv.Alarms() {
-		if a.Alarm == etcdserverpb.AlarmType_NOSPACE {
+		// The alarm of another member is its own to lift: what is free here says nothing of it.
+		if a.Alarm == etcdserverpb.AlarmType_NOSPACE && (a.MemberID == uint64(srv.MemberID()) || c.member.alone()) {
 			alarms = append(alarms, a)
 		}
 	}
@@ -103,7 +104,10 @@ func (c *caretaker) room(ctx context.Context) {
 	c.alarmed = alarmed
 	size, used := srv.Backend().Size(), srv.Backend().SizeInUse()
 	if alarmed || size >= c.cfg.DefragFrom && used < size/2 {
-		c.defrag(size, used)
+		if done, ok := c.turn(ctx); ok {
+			c.defrag(size, used)
+			done()
+		}
 	}
 	if !alarmed || srv.Backend().Size() > c.cfg.Quota/10*9 {
 		return
@@ -117,6 +121,40 @@ func (c *caretaker) room(ctx context.Context) {
 	c.alarmed = false
 	c.metrics.noSpace.Set(0)
 	c.logger.Info("metadata store is under its quota again", "size", srv.Backend().Size())
+}
+
+// turnKey is there while a member rewrites its file; outside of what brokers watch.
+const (
+	turnKey  = "barnabas-rewriting"
+	turnTime = 10 * time.Minute
+)
+
+// turn waits for nobody: a member that rewrites its file answers nothing
+// meanwhile, so only one does at a time, and it does not lead. Who leads hands
+// over and comes back in the next round.
+func (c *caretaker) turn(ctx context.Context) (done func(), ok bool) {
+	srv := c.member.etcd.Server
+	if c.member.alone() {
+		return func() {}, true
+	}
+	if srv.Leader() == srv.MemberID() {
+		if err := srv.TryTransferLeadershipOnShutdown(); err != nil {
+			c.logger.Info("leadership of the metadata not handed over", "cause", err)
+		}
+		return nil, false
+	}
+	lease, err := c.client.Grant(ctx, int64(turnTime.Seconds()))
+	if err != nil {
+		return nil, false
+	}
+	done = func() { _, _ = c.client.Revoke(context.WithoutCancel(ctx), lease.ID) } // else it ends by itself
+	r, err := c.client.Txn(ctx).If(clientv3.Compare(clientv3.Version(turnKey), "=", 0)).
+		Then(clientv3.OpPut(turnKey, c.member.cfg.Member.Name, clientv3.WithLease(lease.ID))).Commit()
+	if err != nil || !r.Succeeded {
+		done()
+		return nil, false
+	}
+	return done, true
 }
 
 // defrag rewrites the file; etcd makes the copy beside it, and ends when there is no room for it.

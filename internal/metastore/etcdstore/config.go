@@ -7,24 +7,41 @@ import (
 )
 
 // Config of a Store. With Endpoints it is a client of an etcd that is there;
-// without, Member is embedded in this process.
+// with a directory, Member is embedded in this process; with Voters alone it is
+// a client of the nodes that embed one.
 type Config struct {
 	Endpoints []string    // host:port or URLs of client listeners
-	TLS       *tls.Config // to Endpoints; nil: plain
+	TLS       *tls.Config // to Endpoints; nil: as Files say, else plain
 	Username  string      // at Endpoints; "": none
 	Password  string
+	// Voters are the nodes that carry the embedded etcd, this one among them if it
+	// has a directory. Fewer than two: Member is its whole cluster and has no port.
+	Voters []Voter
+	// Files of the TLS among voters and of their clients, who all show a
+	// certificate; none: plain, which is refused beyond loopback unless Plaintext.
+	Files     Files
+	Plaintext bool
 	Member    Member
 	// RequestTimeout bounds a call whose context has no earlier deadline: 10 s.
 	RequestTimeout time.Duration
 }
 
-// Member is the embedded etcd: for now one that is its whole cluster. Peers and
-// client listeners will be further fields; a member started without them can be
-// given peer URLs later by etcd's own reconfiguration.
+// Member is the embedded etcd.
 type Member struct {
 	Dir string // made when missing
-	// Name in the cluster: "barnabas".
+	// Name in the cluster: "barnabas", with voters "node-<ID>".
 	Name string
+	// ID is this node's among the voters.
+	ID int32
+	// PeerListen and ClientListen are where it listens, host:port; "": at this
+	// voter's own addresses, or on every interface where those are names.
+	PeerListen, ClientListen string
+	// Token makes two clusters of the same voters two: all of its first members have
+	// the same. Of the voters' numbers and addresses where unset.
+	Token string
+	// Join: a node with an empty directory joins the cluster that the other voters
+	// carry, and never begins one.
+	Join bool
 	// Tick and Election: 100 ms and 1 s, which held on a busy shared disk where 50 and 500 ms lost leaders.
 	Tick, Election time.Duration
 	// Quota of the database file: 8 GiB. Beyond it writes are refused until there is room.
@@ -40,6 +57,9 @@ type Member struct {
 	// DefragFrom is the file size below which it is left alone: 64 MiB. Above, it is
 	// rewritten when more than half is free, and the disk has room for the copy.
 	DefragFrom int64
+
+	// interrupt is told each step of joining; its error ends the start there, as a kill would.
+	interrupt func(step string) error
 }
 
 const (
@@ -49,16 +69,29 @@ const (
 	slowSync = 250 * time.Millisecond
 	// ballastEvery is how often free space is looked at.
 	ballastEvery = 500 * time.Millisecond
+	// endpointsEvery is how often a client of the voters asks who they are by now.
+	endpointsEvery = time.Minute
 	// stopTimeout bounds the stop of a member that failed: parked goroutines may hold what it waits for.
 	stopTimeout = time.Second
 )
 
 func (c Config) withDefaults() (Config, error) {
-	if len(c.Endpoints) == 0 && c.Member.Dir == "" {
+	switch {
+	case len(c.Endpoints) == 0 && c.Member.Dir == "" && len(c.Voters) == 0:
 		return c, errors.New("metadata store: neither a directory nor endpoints")
+	case len(c.Endpoints) > 0 && (c.Member.Dir != "" || len(c.Voters) > 0):
+		return c, errors.New("metadata store: both a directory or voters, and endpoints")
+	case c.Member.Dir == "" && len(c.Voters) == 1:
+		return c, errors.New("metadata store: a single voter keeps the metadata to itself: name three voters, or this node among them")
 	}
-	if len(c.Endpoints) > 0 && c.Member.Dir != "" {
-		return c, errors.New("metadata store: both a directory and endpoints")
+	if err := c.Files.check(); err != nil {
+		return c, err
+	}
+	if c.several() {
+		if err := c.checkVoters(); err != nil {
+			return c, err
+		}
+		def(&c.Member.Name, nodeName(c.Member.ID))
 	}
 	def(&c.RequestTimeout, 10*time.Second)
 	m := &c.Member

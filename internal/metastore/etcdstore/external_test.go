@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func listening(t *testing.T, tlsInfo *transport.TLSInfo) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := embedConfig(mcfg.Member)
+	cfg, err := embedConfig(mcfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func listening(t *testing.T, tlsInfo *transport.TLSInfo) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	m := &member{cfg: mcfg.Member, etcd: e}
+	m := &member{cfg: mcfg, etcd: e, removed: new(atomic.Bool)}
 	if err := m.elect(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}

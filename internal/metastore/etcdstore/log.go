@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -14,9 +15,21 @@ import (
 // information is our debugging. fatal is told what etcd would have ended the
 // process for.
 func newZap(logger *slog.Logger, fatal func(error)) *zap.Logger {
-	hook := fatalHook(fatal)
-	return zap.New(slogCore{handler: logger.Handler()}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
+	return newZapWatch(logger, fatal, nil)
 }
+
+// newZapWatch also notes that the member was removed from its cluster, which
+// etcd says nowhere else: it stops.
+func newZapWatch(logger *slog.Logger, fatal func(error), removed *atomic.Bool) *zap.Logger {
+	hook := fatalHook(fatal)
+	return zap.New(slogCore{handler: logger.Handler(), removed: removed}, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
+}
+
+// removedMessage is logged, at this level, when a removed member stops.
+const (
+	removedMessage = "data-dir used by this member must be removed"
+	removedLevel   = zapcore.WarnLevel
+)
 
 // fatalHook runs in the goroutine that logged the end of the process.
 type fatalHook func(error)
@@ -38,14 +51,16 @@ func (h fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 // start because it elects itself before etcd's first look at the file's version.
 var unfit = map[string]bool{
 	"Running http and grpc server on single port. This is not recommended for production.": true,
-	"failed to update storage version":             true,
-	"simple token is not cryptographically signed": true, // nobody logs in
-	"Failed to detect schema version":              true, // of a database that is new
+	"setting up serving from embedded etcd failed.":                                        true, // says only that it stopped: what fails earlier is an error of the start
+	"failed to update storage version":                                                     true,
+	"simple token is not cryptographically signed":                                         true, // nobody logs in
+	"Failed to detect schema version":                                                      true, // of a database that is new
 }
 
 // slogCore is a zapcore.Core over a slog.Handler.
 type slogCore struct {
 	handler slog.Handler
+	removed *atomic.Bool // nil: not watched
 }
 
 func slogLevel(l zapcore.Level) slog.Level {
@@ -63,18 +78,25 @@ func slogLevel(l zapcore.Level) slog.Level {
 }
 
 func (c slogCore) Enabled(l zapcore.Level) bool {
+	return c.removed != nil && l == removedLevel || c.shown(l)
+}
+
+func (c slogCore) shown(l zapcore.Level) bool {
 	return c.handler.Enabled(context.Background(), slogLevel(l))
 }
 
 func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
-	return slogCore{handler: c.handler.WithAttrs(attrs(fields))}
+	return slogCore{handler: c.handler.WithAttrs(attrs(fields)), removed: c.removed}
 }
 
 func (c slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if e.Message == removedMessage && c.removed != nil {
+		c.removed.Store(true)
+	}
 	if unfit[e.Message] {
 		e.Level = zapcore.DebugLevel
 	}
-	if c.Enabled(e.Level) {
+	if c.shown(e.Level) {
 		return ce.AddCore(e, c)
 	}
 	return ce

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,6 +22,9 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -35,10 +39,13 @@ func setSegment() { wal.SegmentSizeBytes = walSegment }
 
 // member is a running embedded etcd.
 type member struct {
-	cfg    Member
-	etcd   *embed.Etcd
-	lock   io.Closer
-	logger *slog.Logger
+	cfg     Config
+	etcd    *embed.Etcd
+	lock    io.Closer
+	logger  *slog.Logger
+	removed *atomic.Bool       // etcd said that the cluster did
+	ending  context.Context    // over once the streams of clients have to end
+	end     context.CancelFunc // of ending
 }
 
 var errLocked = errors.New("in use by another process: stop that one, or set metadata.log.dir to another directory")
@@ -52,54 +59,104 @@ func lockDir(path string) (io.Closer, error) {
 	return l, err
 }
 
-// startMember starts an etcd and waits until it leads. What etcd calls fatal
-// goes to fatal; when that happens in here, failed is closed.
-func startMember(ctx context.Context, cfg Member, logger *slog.Logger, fatal func(error), failed <-chan struct{}) (*member, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+// startMember starts an etcd and waits until it leads, or knows who does. What
+// etcd calls fatal goes to fatal; when that happens in here, failed is closed.
+func startMember(ctx context.Context, cfg Config, logger *slog.Logger, fatal func(error), failed <-chan struct{}) (*member, error) {
+	dir := cfg.Member.Dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("metadata store: %w", err)
 	}
-	lock, err := lockDir(filepath.Join(cfg.Dir, "lock"))
+	lock, err := lockDir(filepath.Join(dir, "lock"))
 	if err != nil {
-		return nil, fmt.Errorf("metadata store %s: %w", cfg.Dir, err)
+		return nil, fmt.Errorf("metadata store %s: %w", dir, err)
 	}
-	newBallast(cfg, logger).ease(4 * walSegment)
-	ecfg, err := embedConfig(cfg)
-	if err != nil {
-		_ = lock.Close()
+	newBallast(cfg.Member, logger).ease(4 * walSegment)
+	m := &member{cfg: cfg, lock: lock, logger: logger, removed: new(atomic.Bool)}
+	m.ending, m.end = context.WithCancel(context.Background())
+	if err := m.begin(ctx, fatal, failed); err != nil {
+		switch {
+		case errors.Is(err, errFatal): // the lock stays with what is parked
+		case m.etcd != nil:
+			m.stop(failed)
+		default:
+			m.end()
+			_ = lock.Close()
+		}
 		return nil, err
 	}
-	ecfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZap(logger, fatal))
-	segmentOnce.Do(setSegment)
+	return m, nil
+}
 
+// begin starts etcd in the way that the directory asks for, and waits for a leader.
+func (m *member) begin(ctx context.Context, fatal func(error), failed <-chan struct{}) error {
+	ecfg, err := embedConfig(m.cfg)
+	if err != nil {
+		return err
+	}
+	ecfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(m.endStreams)}
+	ecfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZapWatch(m.logger, fatal, m.removed))
+	segmentOnce.Do(setSegment)
+	joining, err := m.admit(ctx, ecfg)
+	if err != nil {
+		return err
+	}
 	startMu.Lock()
-	defer startMu.Unlock()
+	unlock := sync.OnceFunc(startMu.Unlock)
+	defer unlock()
+	if err := m.launch(ctx, ecfg, joining, failed); err != nil {
+		return err
+	}
+	if !m.alone() {
+		unlock() // others may start: they may be whom this one waits for
+	}
+	if err := m.elect(ctx, failed); err != nil {
+		return err
+	}
+	if joining {
+		return m.joined()
+	}
+	return m.checkAlone(ctx)
+}
+
+// launch is StartEtcd. A cluster that has just taken a member in may not know it
+// everywhere yet, nor its own version: so joining is tried for a while.
+func (m *member) launch(ctx context.Context, ecfg *embed.Config, joining bool, failed <-chan struct{}) error {
 	type started struct {
 		etcd *embed.Etcd
 		err  error
 	}
-	ch := make(chan started, 1)
-	go func() { // of its own, because a fatal error parks it
-		e, err := embed.StartEtcd(ecfg)
-		ch <- started{e, err}
-	}()
-	select {
-	case <-failed: // the lock stays with what is parked
-		return nil, errFatal
-	case st := <-ch:
-		if st.err != nil {
-			_ = lock.Close()
-			return nil, fmt.Errorf("metadata store: %w", st.err)
+	for n := 0; ; n++ {
+		ch := make(chan started, 1)
+		go func() { // of its own, because a fatal error parks it
+			e, err := embed.StartEtcd(ecfg)
+			ch <- started{e, err}
+		}()
+		var st started
+		select {
+		case <-failed:
+			return errFatal
+		case st = <-ch:
 		}
-		m := &member{cfg: cfg, etcd: st.etcd, lock: lock, logger: logger}
-		if err := m.elect(ctx, failed); err != nil {
-			m.stop(failed)
-			return nil, err
+		if st.err == nil {
+			m.etcd = st.etcd
+			return nil
 		}
-		return m, nil
+		if !joining || n >= joinTries || hasLog(m.cfg.Member.Dir) {
+			return fmt.Errorf("metadata store: %w", st.err)
+		}
+		m.logger.Info("metadata store does not join yet", "cause", st.err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(joinEvery):
+		}
 	}
 }
 
-func embedConfig(cfg Member) (*embed.Config, error) {
+// hasLog says whether a member was born in the directory.
+func hasLog(dir string) bool { return wal.Exist(filepath.Join(dir, "member", "wal")) }
+
+func embedConfig(cfg Config) (*embed.Config, error) {
 	peer, err := url.Parse(noPeerURL)
 	if err != nil {
 		return nil, err
@@ -109,28 +166,46 @@ func embedConfig(cfg Member) (*embed.Config, error) {
 	if _, err := rand.Read(token[:]); err != nil {
 		return nil, err
 	}
+	m := cfg.Member
 	c := embed.NewConfig()
-	c.Name = cfg.Name
-	c.Dir = cfg.Dir
+	c.Name = m.Name
+	c.Dir = m.Dir
 	c.ListenPeerUrls = nil
 	c.ListenClientUrls = nil
 	c.ListenClientHttpUrls = nil
 	c.AdvertiseClientUrls = nil
 	c.AdvertisePeerUrls = []url.URL{*peer}
-	c.InitialCluster = cfg.Name + "=" + noPeerURL
+	c.InitialCluster = m.Name + "=" + noPeerURL
 	c.InitialClusterToken = hex.EncodeToString(token[:])
 	c.ClusterState = embed.ClusterStateFlagNew
-	c.TickMs = uint(cfg.Tick.Milliseconds())
-	c.ElectionMs = uint(cfg.Election.Milliseconds())
-	c.QuotaBackendBytes = cfg.Quota
+	c.TickMs = uint(m.Tick.Milliseconds())
+	c.ElectionMs = uint(m.Election.Milliseconds())
+	c.PreVote = true // who was cut off, or removed, does not disturb the others when it comes back
+	c.QuotaBackendBytes = m.Quota
 	// How long bbolt gathers changes before it commits them. The WAL has them, so
 	// this costs replay after a crash, and saves wake-ups and syncs: etcd's 100 ms
 	// is for a server that has the machine to itself.
 	c.BackendBatchInterval = 500 * time.Millisecond
 	c.AutoCompactionMode = embed.CompactorModePeriodic
-	c.AutoCompactionRetention = cfg.Keep.String()
+	c.AutoCompactionRetention = m.Keep.String()
 	c.EnableGRPCGateway = false
+	if cfg.several() {
+		return c, cfg.listen(c)
+	}
 	return c, nil
+}
+
+// alone says whether this member elects itself: it is the only one that votes.
+func (m *member) alone() bool {
+	srv := m.etcd.Server
+	voters, mine := 0, false
+	for _, o := range srv.Cluster().Members() {
+		if !o.IsLearner {
+			voters++
+			mine = mine || o.ID == srv.MemberID()
+		}
+	}
+	return voters == 1 && mine
 }
 
 // elect waits for a leader; a member that is its whole cluster campaigns now
@@ -144,11 +219,10 @@ func embedConfig(cfg Member) (*embed.Config, error) {
 func (m *member) elect(ctx context.Context, failed <-chan struct{}) error {
 	srv := m.etcd.Server
 	self := uint64(srv.MemberID())
-	alone := len(srv.Cluster().Members()) == 1
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for n := 0; srv.Leader() == 0; n++ {
-		if alone && n%resendTicks == 0 {
+		if n%resendTicks == 0 && m.alone() {
 			if !raftIdle(self) {
 				n-- // look again at the next tick
 			} else {
@@ -164,7 +238,7 @@ func (m *member) elect(ctx context.Context, failed <-chan struct{}) error {
 		case <-failed:
 			return errFatal
 		case <-srv.StopNotify():
-			return errors.New("metadata store: etcd stopped while starting")
+			return m.stopped()
 		case <-tick.C:
 		}
 	}
@@ -184,7 +258,7 @@ func (m *member) awaitTerm(ctx context.Context, failed <-chan struct{}) error {
 	case <-failed:
 		return errFatal
 	case <-m.etcd.Server.StopNotify():
-		return errors.New("metadata store: etcd stopped while starting")
+		return m.stopped()
 	}
 }
 
@@ -207,6 +281,39 @@ func raftIdle(id uint64) bool {
 	return ok && st.ID == id && st.Applied > 0 && st.Applied == st.GetCommit()
 }
 
+// ErrRemoved: the cluster took this node out of its voters while it was away, or
+// just now. It says nothing to the others any more.
+var ErrRemoved = errors.New("this node was removed from the voters of the metadata")
+
+// stopped says why etcd stopped by itself.
+func (m *member) stopped() error {
+	if m.removed.Load() {
+		return fmt.Errorf("metadata store %s: %w: take it out of controller.quorum.voters, or delete that directory and "+
+			"start it with controller.quorum.auto.join.enable=true to take it in anew", m.cfg.Member.Dir, ErrRemoved)
+	}
+	return errors.New("metadata store: etcd stopped by itself")
+}
+
+// endStreams makes the streams of clients end when the member stops, which else
+// would wait for them. They are told to go on elsewhere.
+func (m *member) endStreams(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(ss.Context())
+	defer cancel()
+	defer context.AfterFunc(m.ending, cancel)()
+	err := handler(srv, endingStream{ss, ctx})
+	if m.ending.Err() != nil {
+		return status.Error(codes.Unavailable, "metadata member is stopping")
+	}
+	return err
+}
+
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s endingStream) Context() context.Context { return s.ctx }
+
 func (m *member) client() *clientv3.Client { return v3client.New(m.etcd.Server) }
 
 // stop ends the member and waits for its goroutines, after a fatal error only for a while.
@@ -214,6 +321,7 @@ func (m *member) stop(failed <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		m.end()
 		m.etcd.Close()
 		_ = m.lock.Close()
 	}()
@@ -223,7 +331,7 @@ func (m *member) stop(failed <-chan struct{}) {
 		select {
 		case <-done:
 		case <-time.After(stopTimeout):
-			m.logger.Warn("metadata store left as it is after a fatal error", "dir", m.cfg.Dir)
+			m.logger.Warn("metadata store left as it is after a fatal error", "dir", m.cfg.Member.Dir)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
@@ -64,37 +65,64 @@ func New(cfg Config, logger *slog.Logger, reg prometheus.Registerer) (*Store, er
 	return s, nil
 }
 
-// Ready is closed when calls are served: a member leads, or the client of an external etcd is made.
+// Ready is closed when calls are served: a member leads or knows who does, or the client of an etcd elsewhere is made.
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 
 // Run serves until ctx ends (nil) or the member fails, in a way that etcd alone
 // would have ended the process for. Run is called once.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.goDown(errDown)
-	if len(s.cfg.Endpoints) > 0 {
-		return s.runClient(ctx)
+	switch {
+	case len(s.cfg.Endpoints) > 0:
+		return s.runClient(ctx, s.cfg.Endpoints)
+	case s.cfg.Member.Dir == "":
+		return s.runClient(ctx, s.cfg.clientEndpoints())
 	}
 	return s.runMember(ctx)
 }
 
-func (s *Store) runClient(ctx context.Context) error {
-	c, err := clientv3.New(clientv3.Config{
-		Endpoints:            s.cfg.Endpoints,
-		TLS:                  s.cfg.TLS,
-		Username:             s.cfg.Username,
-		Password:             s.cfg.Password,
+// dial makes a client of listeners that are open, or will be.
+func (c Config) dial(endpoints []string, logger *slog.Logger) (*clientv3.Client, error) {
+	return c.dialWith(endpoints, newZap(logger, func(error) {}))
+}
+
+func (c Config) dialWith(endpoints []string, lg *zap.Logger) (*clientv3.Client, error) {
+	tlsConfig := c.TLS
+	if tlsConfig == nil {
+		var err error
+		if tlsConfig, err = c.Files.client(); err != nil {
+			return nil, err
+		}
+	}
+	cfg := clientv3.Config{
+		Endpoints:            endpoints,
+		TLS:                  tlsConfig,
+		Username:             c.Username,
+		Password:             c.Password,
 		DialTimeout:          5 * time.Second,
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
-		Logger:               newZap(s.logger, s.fail),
-		Context:              context.WithoutCancel(ctx),
-	})
+		Logger:               lg,
+		Context:              context.Background(),
+	}
+	if c.several() {
+		cfg.AutoSyncInterval = endpointsEvery
+	}
+	cl, err := clientv3.New(cfg)
 	if err != nil {
-		return fmt.Errorf("metadata store: %w", err)
+		return nil, fmt.Errorf("metadata store: %w", err)
+	}
+	return cl, nil
+}
+
+func (s *Store) runClient(ctx context.Context, endpoints []string) error {
+	c, err := s.cfg.dialWith(endpoints, newZap(s.logger, s.fail))
+	if err != nil {
+		return err
 	}
 	s.client = c
 	close(s.ready)
-	s.logger.Info("metadata store is external", "endpoints", s.cfg.Endpoints)
+	s.logger.Info("metadata store is elsewhere", "endpoints", endpoints)
 	select {
 	case <-ctx.Done():
 	case <-s.failed:
@@ -106,7 +134,7 @@ func (s *Store) runClient(ctx context.Context) error {
 
 func (s *Store) runMember(ctx context.Context) error {
 	start := time.Now()
-	m, err := startMember(ctx, s.cfg.Member, s.logger, s.fail, s.failed)
+	m, err := startMember(ctx, s.cfg, s.logger, s.fail, s.failed)
 	if err != nil {
 		if errors.Is(err, errFatal) {
 			err = s.failure()
@@ -121,11 +149,14 @@ func (s *Store) runMember(ctx context.Context) error {
 	care, stopCare := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { newCaretaker(s, m).run(care) })
+	wg.Go(func() { s.settle(care, m) })
 	select {
 	case <-ctx.Done():
 	case <-s.failed:
 	case <-m.etcd.Server.StopNotify():
-		s.fail(errors.New("etcd stopped by itself"))
+		s.fail(m.stopped())
+	case err := <-m.etcd.Err():
+		s.fail(fmt.Errorf("listener: %w", err))
 	}
 	stopCare()
 	s.drain()
@@ -183,6 +214,11 @@ func (s *Store) call(ctx context.Context) (_ context.Context, done func(), err e
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	if s.cfg.several() && s.cfg.Member.Dir == "" {
+		// A member that was cut off refuses at once and for certain, instead of
+		// waiting with the request until it is a maybe.
+		ctx = clientv3.WithRequireLeader(ctx)
+	}
 	return ctx, func() { cancel(); detach() }, nil
 }
 

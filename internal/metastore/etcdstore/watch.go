@@ -26,6 +26,15 @@ func (s *Store) Watch(ctx context.Context, prefix string, from int64) (metastore
 	if err != nil {
 		return nil, err
 	}
+	if from <= 0 && (s.cfg.several() || len(s.cfg.Endpoints) > 0) {
+		// What comes next, to a member that lags behind, may be what others were already told of.
+		rev, err := s.Rev(wctx)
+		if err != nil {
+			done()
+			return nil, err
+		}
+		from = rev + 1
+	}
 	// Created: the server has registered the watch, so that a watch of what comes next misses nothing after this returns.
 	opts := []clientv3.OpOption{clientv3.WithRev(max(from, 0)), clientv3.WithPrefix(), clientv3.WithCreatedNotify()}
 	src := s.client.Watch(s.watchContext(wctx), prefix, opts...)
@@ -85,7 +94,7 @@ func (w *watcher) pump(ctx context.Context, src clientv3.WatchChan) error {
 // instead of standing still. All of a client's watches share one stream, which
 // the context's metadata selects, and progress is asked per stream.
 func (s *Store) watchContext(ctx context.Context) context.Context {
-	if len(s.cfg.Endpoints) == 0 {
+	if s.cfg.Member.Dir != "" {
 		return ctx
 	}
 	return clientv3.WithRequireLeader(ctx)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
@@ -152,9 +153,12 @@ func testWatchProgress(f *fixture) {
 	}
 	w := f.watch("mine/", 0)
 	r := f.do(put("other", "1"))
+	again := time.NewTicker(100 * time.Millisecond) // a watch that is behind does not answer
+	defer again.Stop()
 	for {
 		f.want(p.RequestProgress(f.ctx), nil)
 		select {
+		case <-again.C:
 		case c, ok := <-w.C():
 			if !ok {
 				f.Fatalf("watch ended: %v", w.Err())

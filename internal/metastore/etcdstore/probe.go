@@ -1,0 +1,119 @@
+package etcdstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+)
+
+// view is what a voter says at its peer listener of the cluster that it is in.
+type view struct {
+	voter   Voter
+	cluster string // its id, as etcd prints it
+	members []*membership.Member
+}
+
+// askTimeout bounds a question to a voter: one that is there answers at once.
+const askTimeout = time.Second
+
+// ask asks one peer address.
+func (c Config) ask(ctx context.Context, peer string) (view, error) {
+	tlsConfig, err := c.Files.client()
+	if err != nil {
+		return view{}, err
+	}
+	hc := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, peer+"/members", nil)
+	if err != nil {
+		return view{}, err
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return view{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	v := view{cluster: resp.Header.Get("X-Etcd-Cluster-ID")}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&v.members); err != nil {
+		return view{}, err
+	}
+	if v.cluster == "" {
+		return view{}, fmt.Errorf("%s is no member of the metadata", peer)
+	}
+	return v, nil
+}
+
+// askOthers asks all the other voters at once; who does not answer is left out.
+func (c Config) askOthers(ctx context.Context) (out []view) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, v := range c.Voters {
+		if v.ID == c.Member.ID {
+			continue
+		}
+		wg.Go(func() {
+			got, err := c.ask(ctx, c.peerURL(v))
+			if err != nil {
+				return
+			}
+			got.voter = v
+			mu.Lock()
+			defer mu.Unlock()
+			out = append(out, got)
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// checkNew refuses to begin a cluster beside one that is there. etcd itself looks
+// only for one that these voters began.
+func (m *member) checkNew(ctx context.Context) error {
+	id, err := m.cfg.clusterID()
+	if err != nil {
+		return err
+	}
+	for _, v := range m.cfg.askOthers(ctx) {
+		known := v.cluster != id.String()
+		for _, o := range v.members {
+			known = known || o.Name == m.cfg.Member.Name && len(o.ClientURLs) > 0
+		}
+		if known {
+			return fmt.Errorf("metadata store: voter %d carries metadata already, and %s is empty: "+
+				"set controller.quorum.auto.join.enable=true to take this node in", v.voter.ID, m.cfg.Member.Dir)
+		}
+	}
+	return nil
+}
+
+// checkAlone refuses two clusters of the same voters: a member that was alone and
+// is to grow, beside others that began without it. And it refuses to run without
+// a listener as one of several.
+func (m *member) checkAlone(ctx context.Context) error {
+	srv := m.etcd.Server
+	n := len(srv.Cluster().Members())
+	if !m.cfg.several() {
+		if n > 1 {
+			return fmt.Errorf("metadata store %s: this node is one of %d members of the metadata, and controller.quorum.voters does not name the others: "+
+				"name them, or remove them first", m.cfg.Member.Dir, n)
+		}
+		return nil
+	}
+	if !m.alone() {
+		return nil
+	}
+	for _, v := range m.cfg.askOthers(ctx) {
+		if id := srv.Cluster().ID().String(); v.cluster != id {
+			return fmt.Errorf("metadata store %s: voter %d carries other metadata (cluster %s, here %s): "+
+				"one of the two has to go; empty its directory and start it with controller.quorum.auto.join.enable=true", m.cfg.Member.Dir, v.voter.ID, v.cluster, id)
+		}
+	}
+	return nil
+}

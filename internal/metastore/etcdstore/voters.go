@@ -1,0 +1,182 @@
+package etcdstore
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+)
+
+// Voter is a node that carries the embedded etcd.
+type Voter struct {
+	ID     int32
+	Peer   string // host:port where the other voters reach it
+	Client string // host:port where brokers that are no voters reach it
+}
+
+// several says whether the metadata are carried by more nodes than one.
+func (c Config) several() bool { return len(c.Voters) > 1 }
+
+// self is this node among the voters.
+func (c Config) self() Voter {
+	for _, v := range c.Voters {
+		if v.ID == c.Member.ID {
+			return v
+		}
+	}
+	return Voter{ID: c.Member.ID}
+}
+
+const namePrefix = "node-"
+
+func nodeName(id int32) string { return namePrefix + strconv.Itoa(int(id)) }
+
+// nodeOf is the node of a member's name, or -1: a member that never started has
+// no name, and a single node has one without a number.
+func nodeOf(name string) int32 {
+	number, ok := strings.CutPrefix(name, namePrefix)
+	n, err := strconv.ParseInt(number, 10, 32)
+	if !ok || err != nil || n < 0 {
+		return -1
+	}
+	return int32(n)
+}
+
+func (c Config) checkVoters() error {
+	var ids []int32
+	var addresses []string
+	for _, v := range c.Voters {
+		if slices.Contains(ids, v.ID) {
+			return fmt.Errorf("metadata store: voter %d stands twice", v.ID)
+		}
+		ids = append(ids, v.ID)
+		for _, a := range []string{v.Peer, v.Client} {
+			if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+				return fmt.Errorf("metadata store: %q of voter %d is not host:port", a, v.ID)
+			}
+			if slices.Contains(addresses, a) {
+				return fmt.Errorf("metadata store: two listeners of voters are at %s", a)
+			}
+			addresses = append(addresses, a)
+		}
+	}
+	if c.Member.Dir != "" {
+		if !slices.Contains(ids, c.Member.ID) {
+			return fmt.Errorf("metadata store: node %d is not among the voters", c.Member.ID)
+		}
+		addresses = append(addresses, c.Member.PeerListen, c.Member.ClientListen)
+	}
+	if !c.Files.empty() || c.Plaintext {
+		return nil
+	}
+	for _, a := range addresses {
+		if a != "" && !loopback(a) {
+			return fmt.Errorf("metadata store: %s is not on loopback, and without TLS everybody who reaches it reads and changes everything: "+
+				"set barnabas.metadata.tls.certificate.file, barnabas.metadata.tls.key.file and barnabas.metadata.tls.ca.file, "+
+				"or barnabas.metadata.plaintext=true on a network where nobody else is", a)
+		}
+	}
+	return nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (c Config) scheme() string {
+	if c.Files.empty() {
+		return "http"
+	}
+	return "https"
+}
+
+func (c Config) url(address string) url.URL { return url.URL{Scheme: c.scheme(), Host: address} }
+
+// peerURL is what the cluster knows a voter by.
+func (c Config) peerURL(v Voter) string { u := c.url(v.Peer); return u.String() }
+
+// bind is where to listen for an address that others use: etcd takes no names.
+func bind(listen, address string) (string, error) {
+	if listen == "" {
+		listen = address
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("metadata store: %w", err)
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+		host = "0.0.0.0" // Go's every interface, of both families
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// token is alike at all voters that begin a cluster together.
+func (c Config) token() string {
+	if c.Member.Token != "" {
+		return c.Member.Token
+	}
+	return "barnabas " + c.initialCluster()
+}
+
+// initialCluster is what etcd calls so: every voter's name and address, sorted.
+func (c Config) initialCluster() string {
+	var out []string
+	for _, v := range c.Voters {
+		out = append(out, nodeName(v.ID)+"="+c.peerURL(v))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+// clusterID is that of the cluster that the voters begin.
+func (c Config) clusterID() (types.ID, error) {
+	urls, err := types.NewURLsMap(c.initialCluster())
+	if err != nil {
+		return 0, fmt.Errorf("metadata store: %w", err)
+	}
+	cl, err := membership.NewClusterFromURLsMap(nil, c.token(), urls)
+	if err != nil {
+		return 0, fmt.Errorf("metadata store: %w", err)
+	}
+	return cl.ID(), nil
+}
+
+// listen gives an embedded member its ports, and the cluster that it is born into.
+func (c Config) listen(e *embed.Config) error {
+	me := c.self()
+	peer, perr := bind(c.Member.PeerListen, me.Peer)
+	client, cerr := bind(c.Member.ClientListen, me.Client)
+	if err := errors.Join(perr, cerr); err != nil {
+		return err
+	}
+	e.ListenPeerUrls, e.AdvertisePeerUrls = []url.URL{c.url(peer)}, []url.URL{c.url(me.Peer)}
+	e.ListenClientUrls, e.AdvertiseClientUrls = []url.URL{c.url(client)}, []url.URL{c.url(me.Client)}
+	e.InitialCluster, e.InitialClusterToken = c.initialCluster(), c.token()
+	if !c.Files.empty() {
+		e.PeerTLSInfo, e.ClientTLSInfo = c.Files.info(), c.Files.info()
+	}
+	return nil
+}
+
+// clientEndpoints are where brokers that are no voters find the metadata.
+func (c Config) clientEndpoints() []string {
+	var out []string
+	for _, v := range c.Voters {
+		u := c.url(v.Client)
+		out = append(out, u.String())
+	}
+	return out
+}
