@@ -322,6 +322,11 @@ func (m *member) stop(failed <-chan struct{}) {
 	go func() {
 		defer close(done)
 		m.end()
+		select {
+		case <-m.etcd.Server.ReadyNotify():
+		default: // Close would wait for listeners that serve only then
+			m.etcd.Server.HardStop()
+		}
 		m.etcd.Close()
 		_ = m.lock.Close()
 	}()

@@ -150,13 +150,14 @@ func (s *Store) runMember(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { newCaretaker(s, m).run(care) })
 	wg.Go(func() { s.settle(care, m) })
+	var end error // of an etcd that ended, as against one that stands still where it failed
 	select {
 	case <-ctx.Done():
 	case <-s.failed:
 	case <-m.etcd.Server.StopNotify():
-		s.fail(m.stopped())
+		end = m.stopped()
 	case err := <-m.etcd.Err():
-		s.fail(fmt.Errorf("listener: %w", err))
+		end = fmt.Errorf("metadata store: listener: %w", err)
 	}
 	stopCare()
 	s.drain()
@@ -166,7 +167,10 @@ func (s *Store) runMember(ctx context.Context) error {
 		_ = s.client.Close() // says only that its context is over
 	}
 	m.stop(s.failed)
-	return s.failure()
+	if err := s.failure(); err != nil {
+		return err
+	}
+	return end
 }
 
 // drain ends the calls under way. After a fatal error some may be parked in etcd's code.
