@@ -34,6 +34,11 @@ var refusals = map[error]error{
 	rpctypes.ErrAuthOldRevision:           metastore.ErrUnavailable,
 	rpctypes.ErrUserEmpty:                 metastore.ErrUnavailable,
 	rpctypes.ErrClusterVersionUnavailable: metastore.ErrUnavailable,
+	// Of changes of the members: none now, but later.
+	rpctypes.ErrUnhealthy:              metastore.ErrUnavailable,
+	rpctypes.ErrMemberNotEnoughStarted: metastore.ErrUnavailable,
+	rpctypes.ErrMemberLearnerNotReady:  metastore.ErrUnavailable,
+	rpctypes.ErrTooManyLearners:        metastore.ErrUnavailable,
 }
 
 // refusal is the certain refusal that err stands for, or nil.

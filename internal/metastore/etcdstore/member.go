@@ -232,6 +232,11 @@ func (m *member) elect(ctx context.Context, failed <-chan struct{}) error {
 				}
 			}
 		}
+		if n > 0 && n%strangeTicks == 0 {
+			if err := m.checkStrange(ctx); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -262,8 +267,12 @@ func (m *member) awaitTerm(ctx context.Context, failed <-chan struct{}) error {
 	}
 }
 
-// resendTicks is after how many milliseconds without a leader the member is told again.
-const resendTicks = 50
+const (
+	// resendTicks is after how many milliseconds without a leader the member is told again.
+	resendTicks = 50
+	// strangeTicks is after how many it asks whether the others have become another cluster.
+	strangeTicks = 2000
+)
 
 // startMu keeps starts apart: raftIdle sees the node that started last.
 var startMu sync.Mutex

@@ -148,7 +148,7 @@ func (s *Store) AddLearner(ctx context.Context, v Voter) error {
 	}
 	defer done()
 	_, err = s.client.MemberAddAsLearner(ctx, []string{s.cfg.peerURL(v)})
-	if errors.Is(err, rpctypes.ErrPeerURLExist) {
+	if errors.Is(err, rpctypes.ErrPeerURLExist) || errors.Is(err, rpctypes.ErrMemberExist) { // twice within a second is the same id
 		m, ferr := s.find(ctx, v.ID)
 		if ferr == nil && m.IsLearner {
 			return nil

@@ -93,6 +93,28 @@ func (m *member) checkNew(ctx context.Context) error {
 	return nil
 }
 
+// checkStrange ends a member of a cluster that is no more: a majority of the
+// voters carries another, restored from a backup.
+func (m *member) checkStrange(ctx context.Context) error {
+	if !m.cfg.several() {
+		return nil
+	}
+	others := map[string]int{}
+	for _, v := range m.cfg.askOthers(ctx) {
+		others[v.cluster]++
+		if v.cluster != m.etcd.Server.Cluster().ID().String() && others[v.cluster] > len(m.cfg.Voters)/2 {
+			return m.strange(v)
+		}
+	}
+	return nil
+}
+
+func (m *member) strange(v view) error {
+	return fmt.Errorf("metadata store %s: voter %d carries other metadata (cluster %s, here %v): "+
+		"one of the two has to go; empty its directory and start it with controller.quorum.auto.join.enable=true",
+		m.cfg.Member.Dir, v.voter.ID, v.cluster, m.etcd.Server.Cluster().ID())
+}
+
 // checkAlone refuses two clusters of the same voters: a member that was alone and
 // is to grow, beside others that began without it. And it refuses to run without
 // a listener as one of several.
@@ -110,9 +132,8 @@ func (m *member) checkAlone(ctx context.Context) error {
 		return nil
 	}
 	for _, v := range m.cfg.askOthers(ctx) {
-		if id := srv.Cluster().ID().String(); v.cluster != id {
-			return fmt.Errorf("metadata store %s: voter %d carries other metadata (cluster %s, here %s): "+
-				"one of the two has to go; empty its directory and start it with controller.quorum.auto.join.enable=true", m.cfg.Member.Dir, v.voter.ID, v.cluster, id)
+		if v.cluster != srv.Cluster().ID().String() {
+			return m.strange(v)
 		}
 	}
 	return nil
