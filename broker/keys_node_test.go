@@ -54,6 +54,9 @@ func nodeProofs() map[string]func(*testing.T) {
 		"controller.listener.names":              controllersApart,
 		"initial.broker.registration.timeout.ms": registersInTime,
 		"barnabas.metadata.endpoints":            keepsElsewhere,
+		"barnabas.metadata.tls.certificate.file": overTLS("certificate"),
+		"barnabas.metadata.tls.key.file":         overTLS("key"),
+		"barnabas.metadata.tls.ca.file":          overTLS("ca"),
 		"metadata.log.dir": func(t *testing.T) {
 			dir := t.TempDir()
 			serving(t, "metadata.log.dir="+dir)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -101,12 +102,26 @@ func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
 	}
 }
 
+// metadataConfig: an etcd that is elsewhere, a member of this process, or the voters' clients.
 func (b *Broker) metadataConfig() etcdstore.Config {
 	m := b.node.Metadata
+	c := etcdstore.Config{Endpoints: m.Endpoints, Files: etcdstore.Files(m.TLS), Plaintext: m.Plaintext}
 	if len(m.Endpoints) > 0 {
-		return etcdstore.Config{Endpoints: m.Endpoints}
+		return c
 	}
-	return etcdstore.Config{Member: etcdstore.Member{Dir: filepath.Join(m.Dir, "metadata")}}
+	at := func(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
+	for _, v := range m.Voters {
+		c.Voters = append(c.Voters, etcdstore.Voter{ID: v.ID, Peer: at(v.Host, v.Port), Client: at(v.Host, m.ClientPort)})
+	}
+	if !b.node.Votes() {
+		return c
+	}
+	c.Member = etcdstore.Member{Dir: filepath.Join(m.Dir, "metadata"), ID: int32(b.node.NodeID), Join: m.Join}
+	if len(b.node.Peers) > 0 { // what is bound; what others are told is the voter's address
+		p := b.node.Peers[0]
+		c.Member.PeerListen, c.Member.ClientListen = p.Address(), at(p.Host, m.ClientPort)
+	}
+	return c
 }
 
 func (b *Broker) serverConfig() server.Config {

@@ -35,9 +35,20 @@ type Metadata struct {
 	Voters         []Voter  // empty: this node alone
 	Endpoints      []string // of an external store; empty: embedded
 	ClientPort     int32
+	Join           bool // an empty directory becomes a member of the voters' cluster
+	TLS            MetadataTLS
+	Plaintext      bool // several voters beyond loopback, without TLS
 	SessionTimeout time.Duration
 	// RegistrationTimeout bounds the broker's registration at its start.
 	RegistrationTimeout time.Duration
+}
+
+// MetadataTLS names files in PEM; all are empty for none.
+type MetadataTLS struct{ Certificate, Key, CA string }
+
+// Votes says whether this node carries the embedded store.
+func (b Broker) Votes() bool {
+	return len(b.Metadata.Voters) == 0 || slices.ContainsFunc(b.Metadata.Voters, func(v Voter) bool { return v.ID == int32(b.NodeID) })
 }
 
 // Network bounds what comes in.
@@ -188,18 +199,53 @@ func (c *Config) metadata(b *Broker) error {
 	b.Metadata.Voters = voters
 	b.Metadata.Endpoints = c.List("barnabas.metadata.endpoints")
 	b.Metadata.ClientPort = int32(c.Int("barnabas.metadata.client.port"))
+	b.Metadata.Join = c.Bool("controller.quorum.auto.join.enable")
+	b.Metadata.Plaintext = c.Bool("barnabas.metadata.plaintext")
+	if b.Metadata.TLS, err = c.metadataTLS(); err != nil {
+		return err
+	}
 	b.Metadata.RegistrationTimeout = c.Duration("initial.broker.registration.timeout.ms")
 	b.Metadata.SessionTimeout = c.Duration("broker.session.timeout.ms")
-	votes := slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == int32(b.NodeID) })
 	switch n := len(voters); {
 	case n != 0 && n != 1 && n != 3 && n != 5:
 		return fmt.Errorf("controller.quorum.voters: %d voters; one, three or five are needed", n)
-	case n > 0 && b.IsController && !votes:
+	case n > 0 && b.IsController && !b.Votes():
 		return fmt.Errorf("process.roles: this node is a controller, and node.id %d is not in controller.quorum.voters", b.NodeID)
 	case n == 0 && !b.IsController && len(b.Metadata.Endpoints) == 0:
 		return errors.New("process.roles: a broker that is no controller needs controller.quorum.voters or barnabas.metadata.endpoints to find the cluster")
+	case n > 1 && b.Votes():
+		return b.checkClientPort()
 	}
 	return nil
+}
+
+// checkClientPort refuses the port of another listener of this node.
+func (b *Broker) checkClientPort() error {
+	const key = "barnabas.metadata.client.port"
+	port := b.Metadata.ClientPort
+	for _, l := range slices.Concat(b.Listeners, b.Peers) {
+		if l.Port == port {
+			return fmt.Errorf("%s: %d is the port of %s", key, port, l)
+		}
+	}
+	for _, v := range b.Metadata.Voters {
+		if v.ID == int32(b.NodeID) && v.Port == port {
+			return fmt.Errorf("%s: %d is the port of this node in controller.quorum.voters", key, port)
+		}
+	}
+	return nil
+}
+
+func (c *Config) metadataTLS() (MetadataTLS, error) {
+	t := MetadataTLS{
+		Certificate: c.Text("barnabas.metadata.tls.certificate.file"),
+		Key:         c.Text("barnabas.metadata.tls.key.file"),
+		CA:          c.Text("barnabas.metadata.tls.ca.file"),
+	}
+	if t != (MetadataTLS{}) && (t.Certificate == "" || t.Key == "" || t.CA == "") {
+		return t, errors.New("barnabas.metadata.tls: certificate.file, key.file and ca.file go together: set all three, or none")
+	}
+	return t, nil
 }
 
 // Network reads the limits of what comes in.

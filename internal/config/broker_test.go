@@ -125,6 +125,10 @@ func TestRolesAndVoters(t *testing.T) {
 		{"one of three", map[string]string{"controller.quorum.voters": three, "node.id": "3"}, ""},
 		{"a broker beside three", map[string]string{"controller.quorum.voters": three, "node.id": "4", "process.roles": "broker"}, ""},
 		{"a controller that does not vote", map[string]string{"controller.quorum.voters": three, "node.id": "4"}, "node.id 4 is not in controller.quorum.voters"},
+		{"its client port taken by a listener", map[string]string{"controller.quorum.voters": three, "barnabas.metadata.client.port": "9092"}, "9092 is the port of PLAINTEXT"},
+		{"its client port taken by the voter", map[string]string{"controller.quorum.voters": three, "barnabas.metadata.client.port": "9093"}, "9093 is the port of this node"},
+		{"one client port with one voter", map[string]string{"controller.quorum.voters": "1@a:9093", "barnabas.metadata.client.port": "9092"}, ""},
+		{"TLS without a key", map[string]string{"barnabas.metadata.tls.certificate.file": "c", "barnabas.metadata.tls.ca.file": "a"}, "go together"},
 		{"two voters", map[string]string{"controller.quorum.voters": "1@a:1,2@b:1"}, "one, three or five"},
 		{"a voter twice", map[string]string{"controller.quorum.voters": "1@a:1,1@b:1,2@c:1"}, "1 stands twice"},
 		{"form", map[string]string{"controller.quorum.voters": "a:9093"}, "id@host:port"},
@@ -136,6 +140,13 @@ func TestRolesAndVoters(t *testing.T) {
 		_, err := must(t, c.set).Broker(host)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	for id, votes := range map[string]bool{"3": true, "4": false} {
+		b, err := must(t, map[string]string{"controller.quorum.voters": three, "node.id": id, "process.roles": "broker",
+			"controller.quorum.auto.join.enable": "true", "barnabas.metadata.plaintext": "true"}).Broker(host)
+		if err != nil || b.Votes() != votes || !b.Metadata.Join || !b.Metadata.Plaintext {
+			t.Errorf("node %s: %v, %+v, %v", id, b.Votes(), b.Metadata, err)
 		}
 	}
 	b, err := must(t, map[string]string{"broker.id": "7"}).Broker(host)

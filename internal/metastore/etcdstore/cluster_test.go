@@ -2,6 +2,8 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -172,9 +174,69 @@ func empty(t *testing.T, s *Store) *Store {
 
 func TestClusterConformance(t *testing.T) { conformance(t, nil) }
 
-func TestClusterTLSConformance(t *testing.T) {
+func TestClusterTLSConformance(t *testing.T) { conformance(t, overTLS(t)) }
+
+func overTLS(t *testing.T) func(*Config) {
 	info, _ := certificates(t)
-	conformance(t, func(c *Config) {
+	return func(c *Config) {
 		c.Files = Files{Certificate: info.CertFile, Key: info.KeyFile, CA: info.TrustedCAFile}
+	}
+}
+
+// Whoever shows no certificate is not let in, at either listener.
+func TestTLSWantsCertificates(t *testing.T) {
+	nodes := startNodes(t, someVoters(t, 3), overTLS(t))
+	v := nodes[0].cfg.Voters[0]
+	for _, address := range []string{v.Peer, v.Client} {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		if err == nil {
+			// The server's refusal comes after the client's handshake.
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_, err = conn.Read(make([]byte, 1))
+			_ = conn.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "certificate required") {
+			t.Errorf("%s without a certificate: %v", address, err)
+		}
+	}
+	s := run(t, Config{Endpoints: []string{v.Client}, RequestTimeout: 500 * time.Millisecond})
+	if _, err := s.Rev(context.Background()); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("plain: %v", err)
+	}
+}
+
+// The file is rewritten by one member at a time, and by none that leads.
+func TestRewritingTakesTurns(t *testing.T) {
+	nodes := startNodes(t, someVoters(t, 3), nil)
+	ctx := context.Background()
+	care := func(n *node) *caretaker { return newCaretaker(n.store, n.store.member.Load()) }
+	lead := leaderOf(t, nodes)
+	if _, ok := care(lead).turn(ctx); ok {
+		t.Error("the leader takes a turn")
+	}
+	eventually(t, "hand over", 10*time.Second, func() error {
+		if lead.leads() {
+			return errors.New("it leads on")
+		}
+		return nil
 	})
+	first, second := lead, leaderOf(t, nodes)
+	for _, n := range nodes {
+		if n != lead && n != second {
+			second = n
+		}
+	}
+	done, ok := care(first).turn(ctx)
+	if !ok {
+		t.Fatal("no turn for a follower")
+	}
+	if _, ok := care(second).turn(ctx); ok {
+		t.Error("two at a time")
+	}
+	done()
+	again, ok := care(second).turn(ctx)
+	if !ok {
+		t.Fatal("no turn after the first")
+	}
+	again()
 }

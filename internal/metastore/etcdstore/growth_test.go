@@ -147,10 +147,29 @@ func TestGrow(t *testing.T) {
 	})
 }
 
+// Two that are to join at once take turns: the cluster has one learner at a time.
+func TestGrowTogether(t *testing.T) {
+	voters := someVoters(t, 3)
+	one := newNode(t, nil, 1)
+	one.start().ready()
+	mustTxn(t, one.store, putTxn("before", "1"))
+	one.close()
+	one.cfg.Voters, one.cfg.Member.Join = voters, true // it has metadata, and joins nobody
+	two, three := newNode(t, voters, 2), newNode(t, voters, 3)
+	two.cfg.Member.Join, three.cfg.Member.Join = true, true
+	two.start() // before there is anybody to join
+	three.start()
+	one.start().ready()
+	two.ready()
+	three.ready()
+	shapes(t, one.store, "1 votes, 2 votes, 3 votes", 20*time.Second)
+	waitFor(t, three.store, "before")
+}
+
 // A node whose disk was lost takes its place again, and one that was removed says
 // so and ends, as often as it is started, while the others go on.
 func TestReplaceAndRemove(t *testing.T) {
-	nodes := startNodes(t, someVoters(t, 3), nil)
+	nodes := startNodes(t, someVoters(t, 3), overTLS(t))
 	one, lost := nodes[0], nodes[2]
 	mustTxn(t, one.store, putTxn("a", "1"))
 	w := startWriter(t, "w", func() *Store { return one.store })
