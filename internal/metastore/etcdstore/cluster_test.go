@@ -154,6 +154,7 @@ func eventually(t testing.TB, what string, limit time.Duration, ok func() error)
 
 // conformance hands the same store to test after test, emptied before each.
 func conformance(t *testing.T, with func(*Config)) {
+	t.Parallel()
 	nodes := startNodes(t, someVoters(t, 3), with)
 	for _, n := range nodes {
 		t.Run(fmt.Sprintf("voter%d", n.cfg.Member.ID), func(t *testing.T) {

@@ -79,6 +79,7 @@ func cutShort(t *testing.T, n *node, step string) {
 // One node with data grows to three under transactions. Each node is killed at
 // every step of its way, and begins again.
 func TestGrow(t *testing.T) {
+	t.Parallel()
 	voters := someVoters(t, 3)
 	one := newNode(t, nil, 1)
 	one.cfg.Member.ID = 1
@@ -149,6 +150,7 @@ func TestGrow(t *testing.T) {
 
 // Two that are to join at once take turns: the cluster has one learner at a time.
 func TestGrowTogether(t *testing.T) {
+	t.Parallel()
 	voters := someVoters(t, 3)
 	one := newNode(t, nil, 1)
 	one.start().ready()
@@ -209,6 +211,25 @@ func TestReplaceAndRemove(t *testing.T) {
 	}
 	shapes(t, one.store, "1 votes, 3 votes", 5*time.Second)
 	w.check(t, lost.store)
+
+	// And back to one, without a port.
+	eventually(t, "removal", 20*time.Second, func() error { return one.store.Remove(context.Background(), 3) })
+	if err := lost.wait(t); !errors.Is(err, ErrRemoved) {
+		t.Fatalf("removed: %v", err)
+	}
+	eventually(t, "the last one leads", 10*time.Second, func() error { // what is sent to the leader as it goes is a maybe
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, err := one.store.Txn(ctx, putTxn("b", "1"))
+		return err
+	})
+	one.close()
+	one.cfg.Voters, one.cfg.Files = nil, Files{}
+	one.start().ready()
+	waitFor(t, one.store, "b")
+	if e := one.store.member.Load().etcd; len(e.Peers) != 0 || len(e.Clients) != 0 {
+		t.Errorf("alone, it listens: %v %v", e.Peers, e.Clients)
+	}
 }
 
 // wait gives what Run returns by itself.
@@ -226,6 +247,7 @@ func (n *node) wait(t testing.TB) error {
 
 // Learners, promotion and leadership by hand; each call again is no error.
 func TestAdministration(t *testing.T) {
+	t.Parallel()
 	voters := someVoters(t, 3)
 	nodes := startNodes(t, voters, nil)
 	out := outsider(t, nodes[0])
@@ -245,8 +267,8 @@ func TestAdministration(t *testing.T) {
 		}
 	}
 	four := Voter{ID: 4, Peer: freePort(t), Client: freePort(t)}
-	one := nodes[0].store
-	one.cfg.Voters = append(one.cfg.Voters, four) // as an administrator's configuration has it
+	cfg := Config{Voters: append(append([]Voter(nil), voters...), four)} // as an administrator has it
+	one := run(t, cfg)
 	eventually(t, "learner", 20*time.Second, func() error { return one.AddLearner(ctx, four) })
 	if err := one.AddLearner(ctx, four); err != nil {
 		t.Errorf("again: %v", err)
