@@ -52,8 +52,11 @@ func run(w *metatest.World, out controller.Output) string {
 				b.WriteString("...\n")
 				break
 			}
-			t, _ := w.Img.TopicByID(c.Next.Topic)
-			fmt.Fprintf(&b, "  %s-%d %s\n", t.Name, c.Next.Partition, metatest.State(c.Next))
+			name := "(deleted)"
+			if t, ok := w.Img.TopicByID(c.Next.Topic); ok {
+				name = t.Name
+			}
+			fmt.Fprintf(&b, "  %s-%d %s\n", name, c.Next.Partition, metatest.State(c.Next))
 		}
 		if res.Succeeded {
 			continue

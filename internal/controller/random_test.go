@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	nodes = 4 // brokers 1 to 3 hold replicas, 4 is mostly the controller
+	nodes = 4 // at first 1 to 3 hold replicas
 	topic = "t"
 )
 
@@ -33,10 +33,11 @@ type cluster struct {
 }
 
 // TestNothingCommittedIsLost drives brokers that die, return, shut down, lose
-// directories and race with outdated plans, and demands that no election that
-// is not asked to be unclean ever yields a leader without all that was
-// committed, that no two incarnations share a leader epoch, and that the
-// controller comes to rest in a good state.
+// directories, move partitions and race with outdated plans, and demands that no
+// election that is not asked to be unclean ever yields a leader without all that
+// was committed, that no two incarnations share a leader epoch, that the
+// controller takes nobody out of an ISR without a reason, that it comes to rest
+// in a good state, and that every reassignment ends once all are well.
 func TestNothingCommittedIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newCluster(rt)
@@ -54,9 +55,12 @@ func TestNothingCommittedIsLost(t *testing.T) {
 			"outrun":    c.outrun,
 			"late":      c.late,
 			"rebalance": c.rebalance,
+			"reassign":  c.reassign,
+			"cancel":    c.cancel,
 			"":          func(rt *rapid.T) { c.check(rt) },
 		})
 		c.rest(rt)
+		c.heal(rt)
 	})
 }
 
@@ -81,7 +85,7 @@ func newCluster(rt *rapid.T) *cluster {
 	if err != nil || c.Make(m, 0) != nil {
 		rt.Fatal(err)
 	}
-	for n := kafka.NodeID(1); n < nodes; n++ {
+	for n := kafka.NodeID(1); n <= nodes; n++ {
 		c.assign(rt, n)
 	}
 	return c
@@ -308,9 +312,15 @@ func (c *cluster) step(rt *rapid.T) {
 	if _, at := c.Img.Controller(); at == 0 {
 		return
 	}
+	was := slices.Clone(c.parts())
 	for _, t := range c.plans(false) {
 		if !c.Do(t).Succeeded {
 			rt.Fatal("what the controller planned from the newest image was refused")
+		}
+	}
+	for n, p := range c.parts() {
+		if err := c.justified(was[n], p); err != nil {
+			rt.Fatalf("%s became %s: %v", metatest.State(was[n]), metatest.State(p), err)
 		}
 	}
 }
@@ -339,6 +349,7 @@ func (c *cluster) late(*rapid.T) {
 
 func (c *cluster) check(rt *rapid.T) {
 	for _, p := range c.parts() {
+		c.forget(p)
 		if p.Leader < 0 {
 			continue
 		}

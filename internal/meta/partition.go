@@ -72,6 +72,27 @@ func (p *Partition) Replica(node kafka.NodeID) (Replica, bool) { return find(p.R
 // InSync finds node in the ISR.
 func (p *Partition) InSync(node kafka.NodeID) (Replica, bool) { return find(p.ISR, node) }
 
+// Reassigning says whether p is on its way to other replicas (KIP-455).
+func (p *Partition) Reassigning() bool { return len(p.Adding)+len(p.Removing) > 0 }
+
+// Target is the replicas that p has when its reassignment is over.
+func (p *Partition) Target() []Replica {
+	return slices.DeleteFunc(slices.Clone(p.Replicas), func(r Replica) bool { return slices.Contains(p.Removing, r.Node) })
+}
+
+// Counted is the number of replicas that min.insync.replicas is bounded by:
+// those that are being added do not count, or a topic of one replica could not
+// be written from the moment that it gets more (safety 30).
+func (p *Partition) Counted() int {
+	n := 0
+	for _, r := range p.Replicas {
+		if !slices.Contains(p.Adding, r.Node) {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
 func find(rs []Replica, node kafka.NodeID) (Replica, bool) {
 	for _, r := range rs {
 		if r.Node == node {
@@ -188,6 +209,14 @@ func (p *Partition) check() error {
 			return fmt.Errorf("replica %d is negative or stands twice", r.Node)
 		}
 		seen = append(seen, r.Node)
+	}
+	for _, n := range slices.Concat(p.Adding, p.Removing) {
+		if _, ok := p.Replica(n); !ok {
+			return fmt.Errorf("adding or removing name %d, which is no replica", n)
+		}
+	}
+	if len(p.Target()) == 0 {
+		return errors.New("every replica is being removed")
 	}
 	seen = seen[:0]
 	for _, rs := range [2][]Replica{p.ISR, p.Eligible} {

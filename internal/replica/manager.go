@@ -361,7 +361,7 @@ func (m *Manager) enter(p *Partition, c change, epoch int64) error {
 	t := term{
 		epoch:  s.LeaderEpoch,
 		leader: s.Leader == m.self && epoch != 0 && s.LeaderBrokerEpoch == epoch,
-		view:   isr.View{Replicas: len(s.Replicas), MinInSync: p.rules.Load().MinInSync},
+		view:   isr.View{Replicas: s.Counted(), MinInSync: p.rules.Load().MinInSync},
 	}
 	for _, r := range s.ISR {
 		t.view.Committed = append(t.view.Committed, r.Node)

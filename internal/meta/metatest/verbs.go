@@ -62,6 +62,7 @@ var verbs = map[string]Verb{
 	"assign":   assign,
 	"resign":   resign,
 	"elect":    elect,
+	"reassign": reassign,
 	"campaign": campaign,
 	"ids":      takeIDs,
 	"feature":  feature,

@@ -127,6 +127,12 @@ func State(p *meta.Partition) string {
 		s += fmt.Sprintf(" (broker epoch %d)", p.LeaderBrokerEpoch)
 	}
 	s += fmt.Sprintf(" epoch %d isr %s of %s", p.LeaderEpoch, replicas(p.ISR), replicas(p.Replicas))
+	if len(p.Adding) > 0 {
+		s += fmt.Sprintf(" adding %v", p.Adding)
+	}
+	if len(p.Removing) > 0 {
+		s += fmt.Sprintf(" removing %v", p.Removing)
+	}
 	if len(p.Eligible) > 0 {
 		s += " eligible " + replicas(p.Eligible)
 	}

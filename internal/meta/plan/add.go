@@ -70,14 +70,14 @@ func AddPartitions(img *meta.Image, r MorePartitions) (*Making, error) {
 
 func (r *MorePartitions) replicas(img *meta.Image, t *meta.Topic) ([][]kafka.NodeID, error) {
 	have := int32(len(t.Partitions))
-	factor := len(t.Partitions[0].Replicas)
+	factor := len(t.Partitions[0].Target()) // not those that a reassignment takes away
 	if r.Manual != nil {
 		if len(r.Manual) != int(r.Count-have) {
 			return nil, refuse(kerr.InvalidReplicaAssignment,
 				"Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", r.Count-have, len(r.Manual))
 		}
 		for _, nodes := range r.Manual {
-			if err := checkManual(img, nodes, factor); err != nil {
+			if err := checkManual(img, nodes, factor, nil); err != nil {
 				return nil, err
 			}
 		}

@@ -144,7 +144,7 @@ func (r *NewTopic) manual(img *meta.Image) ([][]kafka.NodeID, error) {
 				"Found multiple manual partition assignments for partition %d", a.Partition)
 		}
 		seen[a.Partition] = true
-		if err := checkManual(img, a.Replicas, factor); err != nil {
+		if err := checkManual(img, a.Replicas, factor, nil); err != nil {
 			return nil, err
 		}
 		factor = len(a.Replicas)

@@ -61,7 +61,7 @@ func ChangeISR(img *meta.Image, r ISRChange) (Change, error) {
 	if _, ok := next.InSync(p.Leader); !ok {
 		return Change{}, refuse(kerr.InvalidRequest, "the new ISR of %s is without its leader %d", r.Partition, p.Leader)
 	}
-	next.Eligible = remainEligible(p, next.ISR, eligible(img, t, p), MinInsync(img, t, p))
+	next.Eligible = remainEligible(p, next, eligible(img, t, p), MinInsync(img, t, p))
 	own, ok := img.Broker(p.Leader)
 	if !ok || own.Epoch != r.LeaderBrokerEpoch {
 		return Change{}, ErrStale
@@ -186,7 +186,7 @@ func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID
 		next.Leader, next.LeaderBrokerEpoch, next.LastKnownLeader = kafka.NoNode, 0, node
 		next.LeaderEpoch++
 	}
-	if len(next.ISR) >= MinInsync(img, t, p) {
+	if len(next.ISR) >= MinInsync(img, t, next) {
 		next.Eligible = nil
 	}
 	if next.Leader == p.Leader && slices.Equal(next.ISR, p.ISR) && slices.Equal(next.Eligible, p.Eligible) {

@@ -27,37 +27,53 @@ const (
 // ISR, or out of the eligible replicas when no member of the ISR is there, or
 // -1; brokers that are leaving give up what others can take. Leader epoch + 1
 // whenever the leader's incarnation changes, also when the same broker leads
-// again (safety 2). ok is false when there is nothing to do.
+// again (safety 2). A reassignment whose target is in sync is completed. ok is
+// false when there is nothing to do.
 func Settle(img *meta.Image, t *meta.Topic, p *meta.Partition, how Election) (c Change, ok bool) {
-	s := settling{img: img, p: p, next: p.Clone(), min: MinInsync(img, t, p)}
-	s.eligible = eligible(img, t, p)
-	return s.settle(t, how)
+	return newSettling(img, t, p).settle(how)
 }
 
+// settling makes the next state of a partition: next begins as p, or as what
+// somebody wants it to be, and is then brought in line.
 type settling struct {
 	img      *meta.Image
+	t        *meta.Topic
 	p, next  *meta.Partition
 	eligible []meta.Replica
 	min      int
 	unclean  bool
+	more     []kv.Cmp // what is assumed beside the state and its leader
 }
 
-func (s *settling) settle(t *meta.Topic, how Election) (Change, bool) {
+func newSettling(img *meta.Image, t *meta.Topic, p *meta.Partition) *settling {
+	return &settling{img: img, t: t, p: p, next: p.Clone(), eligible: eligible(img, t, p)}
+}
+
+func (s *settling) settle(how Election) (Change, bool) {
 	s.dropGone()
-	leader := s.elect(how)
-	s.next.Leader = leader
+	s.complete()
+	s.min = MinInsync(s.img, s.t, s.next)
+	if s.next.Leader = s.elect(how); s.complete() {
+		s.min = MinInsync(s.img, s.t, s.next)
+		s.next.Leader = s.elect(how) // the eligible one that was elected is all of the target
+	}
 	s.dropLeaving()
 	s.epochs()
-	if s.next.Leader == s.p.Leader && s.next.LeaderBrokerEpoch == s.p.LeaderBrokerEpoch &&
-		slices.Equal(s.next.ISR, s.p.ISR) {
+	if s.unchanged() {
 		return Change{}, false
 	}
 	s.next.Eligible = nil
 	if !s.unclean {
-		s.next.Eligible = remainEligible(s.p, s.next.ISR, s.eligible, s.min)
+		s.next.Eligible = remainEligible(s.p, s.next, s.eligible, s.min)
 	}
 	s.next.ControllerEpoch = s.img.ControllerEpoch()
-	return Change{Next: s.next, If: assumed(s.img, t, s.p, s.next)}, true
+	return Change{Next: s.next, If: append(assumed(s.img, s.t, s.p, s.next), s.more...)}, true
+}
+
+func (s *settling) unchanged() bool {
+	return s.next.Leader == s.p.Leader && s.next.LeaderBrokerEpoch == s.p.LeaderBrokerEpoch &&
+		slices.Equal(s.next.ISR, s.p.ISR) && slices.Equal(s.next.Replicas, s.p.Replicas) &&
+		slices.Equal(s.next.Adding, s.p.Adding) && slices.Equal(s.next.Removing, s.p.Removing)
 }
 
 // there says whether the broker is registered and serves that directory.
@@ -75,7 +91,7 @@ func (s *settling) canLead(r meta.Replica) bool {
 // stay: each of them has every committed record, so whoever returns first can
 // lead.
 func (s *settling) dropGone() {
-	keep := slices.DeleteFunc(slices.Clone(s.p.ISR), func(r meta.Replica) bool { return !s.there(r) })
+	keep := slices.DeleteFunc(slices.Clone(s.next.ISR), func(r meta.Replica) bool { return !s.there(r) })
 	if len(keep) > 0 {
 		s.next.ISR = keep
 	}
@@ -83,7 +99,7 @@ func (s *settling) dropGone() {
 
 func (s *settling) elect(how Election) kafka.NodeID {
 	if how == Preferred {
-		first := s.p.Replicas[0].Node
+		first := s.next.Replicas[0].Node
 		if r, ok := s.next.InSync(first); ok && s.canLead(r) {
 			return first
 		}
@@ -92,7 +108,7 @@ func (s *settling) elect(how Election) kafka.NodeID {
 	if stays = stays && s.there(current) && incumbent(s.img, s.p); stays && s.canLead(current) {
 		return s.p.Leader
 	}
-	for _, r := range s.p.Replicas {
+	for _, r := range s.next.Replicas {
 		if member, ok := s.next.InSync(r.Node); ok && s.canLead(member) {
 			return r.Node
 		}
@@ -106,13 +122,13 @@ func (s *settling) elect(how Election) kafka.NodeID {
 	// Nothing was committed while the ISR was below min.insync.replicas, so an
 	// eligible replica has everything (KIP-966, safety 8).
 	for _, r := range s.eligible {
-		if s.canLead(r) {
+		if _, ok := s.next.Replica(r.Node); ok && s.canLead(r) {
 			s.next.ISR = []meta.Replica{r}
 			return r.Node
 		}
 	}
 	if how == Unclean {
-		for _, r := range s.p.Replicas {
+		for _, r := range s.next.Replicas {
 			if s.canLead(r) {
 				s.next.ISR, s.unclean = []meta.Replica{r}, true
 				return r.Node
@@ -161,7 +177,8 @@ func (s *settling) epochs() {
 
 // MinInsync is min.insync.replicas of a partition as far as eligible leaders
 // are concerned: the topic's override, else the cluster's dynamic default,
-// else 1, and never more than there are replicas. What a broker has in its own
+// else 1, and never more than there are replicas, without those that are being
+// added: so it is never above what the leader asks for (safety 8, 30). What a broker has in its own
 // file does not count (KIP-966): it may differ between brokers.
 func MinInsync(img *meta.Image, t *meta.Topic, p *meta.Partition) int {
 	const key = "min.insync.replicas"
@@ -173,7 +190,7 @@ func MinInsync(img *meta.Image, t *meta.Topic, p *meta.Partition) int {
 	if err != nil || n < 1 {
 		n = 1
 	}
-	return min(n, len(p.Replicas))
+	return min(n, p.Counted())
 }
 
 // eligible are the eligible leaders that may be trusted. A change of
@@ -188,15 +205,14 @@ func eligible(img *meta.Image, t *meta.Topic, p *meta.Partition) []meta.Replica 
 
 // remainEligible are the eligible leaders beside a new ISR: those that were
 // and those that leave the ISR, while it is below min.insync.replicas.
-func remainEligible(p *meta.Partition, isr, eligible []meta.Replica, minInsync int) []meta.Replica {
-	if len(isr) >= minInsync {
+func remainEligible(p, next *meta.Partition, eligible []meta.Replica, minInsync int) []meta.Replica {
+	if len(next.ISR) >= minInsync {
 		return nil
 	}
 	var out []meta.Replica
-	for _, r := range p.Replicas {
+	for _, r := range next.Replicas {
 		for _, was := range slices.Concat(p.ISR, eligible) {
-			in := slices.ContainsFunc(isr, func(m meta.Replica) bool { return m.Node == was.Node })
-			if was.Node == r.Node && !in && was.Dir != kafka.DirLost {
+			if _, in := next.InSync(was.Node); was.Node == r.Node && !in && was.Dir != kafka.DirLost {
 				out = append(out, was)
 				break
 			}

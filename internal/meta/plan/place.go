@@ -102,19 +102,24 @@ type ManualAssignment struct {
 	Replicas  []kafka.NodeID
 }
 
-// checkManual refuses replicas that cannot be; factor 0 accepts any number.
-func checkManual(img *meta.Image, replicas []kafka.NodeID, factor int) error {
+// checkManual refuses replicas that cannot be; factor 0 accepts any number. Who
+// holds a replica of p, nil for none, is accepted as it is.
+func checkManual(img *meta.Image, replicas []kafka.NodeID, factor int, p *meta.Partition) error {
 	if len(replicas) == 0 {
 		return refuse(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
 	}
 	sorted := slices.Sorted(slices.Values(replicas))
 	for n, node := range sorted {
 		b, ok := img.Broker(node)
-		if !ok {
+		holds := false
+		if p != nil {
+			_, holds = p.Replica(node)
+		}
+		if !ok && !holds {
 			return refuse(kerr.InvalidReplicaAssignment,
 				"The manual partition assignment includes broker %d, but no such broker is registered.", node)
 		}
-		if !b.HasRoom() {
+		if ok && !b.HasRoom() {
 			return refuse(kerr.InvalidReplicaAssignment,
 				"The manual partition assignment includes broker %d, but all its log directories are cordoned.", node)
 		}

@@ -21,7 +21,8 @@ type View struct {
 	// Proposed is the ISR of a transaction that is on its way and may yet be
 	// applied; nil without one.
 	Proposed []kafka.NodeID
-	// Replicas counts the partition's assigned replicas.
+	// Replicas counts the partition's assigned replicas, without those that a
+	// reassignment is adding (safety 30).
 	Replicas int
 	// MinInSync is the topic's min.insync.replicas.
 	MinInSync int

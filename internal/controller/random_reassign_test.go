@@ -1,0 +1,131 @@
+package controller_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"pgregory.net/rapid"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/metatest"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+)
+
+// reassign gives a partition one to three replicas among the brokers, in any
+// order; while another reassignment runs, it replaces that.
+func (c *cluster) reassign(rt *rapid.T) {
+	all := []kafka.NodeID{1, 2, 3, 4}
+	target := rapid.Permutation(all).Draw(rt, "target")[:rapid.IntRange(1, 3).Draw(rt, "factor")]
+	c.alter(rt, c.drawPart(rt), target)
+}
+
+func (c *cluster) cancel(rt *rapid.T) { c.alter(rt, c.drawPart(rt), nil) }
+
+func (c *cluster) alter(rt *rapid.T, p *meta.Partition, target []kafka.NodeID) {
+	ch, ok, err := plan.Reassign(c.Img, plan.Reassignment{Topic: topic, Partition: p.Partition, Replicas: target})
+	switch {
+	case errors.Is(err, kerr.InvalidReplicaAssignment), errors.Is(err, kerr.NoReassignmentInProgress):
+		return
+	case err != nil:
+		rt.Fatal(err)
+	case !ok:
+		return
+	}
+	for _, b := range plan.Batches(c.Img.Keys(), nil, []plan.Change{ch}) {
+		if rapid.Bool().Draw(rt, "late") {
+			c.held = append(c.held, b.Txn)
+			return
+		}
+		if !c.Do(b.Txn).Succeeded {
+			rt.Fatal("a reassignment that was planned from the newest image was refused")
+		}
+	}
+	c.taken(rt)
+}
+
+// taken lets brokers see what they hold now.
+func (c *cluster) taken(rt *rapid.T) {
+	for n := kafka.NodeID(1); n <= nodes; n++ {
+		c.assign(rt, n)
+	}
+	for _, p := range c.parts() {
+		c.forget(p)
+		if c.leads(p) {
+			c.commit(p)
+		}
+	}
+}
+
+// forget deletes what live brokers hold and are no replicas of any more. A dead
+// one still has it when it comes back, and nothing must count on that.
+func (c *cluster) forget(p *meta.Partition) {
+	for n := kafka.NodeID(1); n <= nodes; n++ {
+		if _, holds := p.Replica(n); holds {
+			continue
+		}
+		if _, alive := c.Img.Broker(n); alive {
+			c.logs[n][p.Partition] = 0
+		}
+	}
+}
+
+// justified wants a reason for each member that the controller took out of an
+// ISR: it is gone; it is leaving and enough are left; or a reassignment ended,
+// and all of its target is in sync.
+func (c *cluster) justified(was, is *meta.Partition) error {
+	t, _ := c.Img.Topic(topic)
+	ended := was.Reassigning() && !is.Reassigning()
+	if ended && len(is.ISR) != len(is.Replicas) {
+		return fmt.Errorf("the reassignment ended and not all of its target is in sync")
+	}
+	for _, r := range was.ISR {
+		b, alive := c.Img.Broker(r.Node)
+		_, in := is.InSync(r.Node)
+		switch {
+		case in, !alive || !b.Serves(r.Dir):
+		case ended && slices.Contains(was.Removing, r.Node):
+		case b.Leaving && len(is.ISR) >= plan.MinInsync(c.Img, t, is):
+		default:
+			return fmt.Errorf("%d left the ISR for no reason", r.Node)
+		}
+	}
+	return nil
+}
+
+// heal brings every broker back and every log level: then no reassignment of a
+// partition that somebody can lead is left.
+func (c *cluster) heal(rt *rapid.T) {
+	for n := kafka.NodeID(1); n <= nodes; n++ {
+		c.register(rt, n)
+	}
+	c.taken(rt)
+	for range 4 {
+		c.step(rt)
+		for n := range c.parts() {
+			c.level(rt, n)
+		}
+	}
+	c.step(rt)
+	c.check(rt)
+	for _, p := range c.parts() {
+		if p.Reassigning() && p.Leader >= 0 {
+			rt.Fatalf("all is well, and still: %s", metatest.State(p))
+		}
+	}
+}
+
+func (c *cluster) level(rt *rapid.T, n int) {
+	p := c.parts()[n]
+	if !c.leads(p) {
+		return
+	}
+	var to []plan.Member
+	for _, r := range p.Replicas {
+		c.logs[r.Node][p.Partition] = c.logs[p.Leader][p.Partition]
+		to = append(to, c.member(r.Node))
+	}
+	c.propose(rt, p, to)
+}
