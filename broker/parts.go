@@ -185,6 +185,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 			RequestTimeout:    b.cfg.Duration("request.timeout.ms"),
 		},
 		Features:  api.Features{Supported: supportedFeatures(), Update: p.cluster.updateFeatures},
+		Quorum:    b.quorum,
 		Telemetry: api.Telemetry{MaxBytes: p.pushed.MaxBytes(), Push: p.pushed.Push},
 		Log:       b.log.With("part", "api"),
 		Metrics:   api.NewMetrics(b.reg),

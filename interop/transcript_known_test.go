@@ -2,7 +2,7 @@
 
 package interop
 
-const notServed = "Sasl.*|.*Txn.*|.*Transactions|.*Acls|.*DelegationToken|ElectLeaders|.*PartitionReassignments|.*ClientQuotas|.*ScramCredentials|DescribeQuorum|" +
+const notServed = "Sasl.*|.*Txn.*|.*Transactions|.*Acls|.*DelegationToken|.*ClientQuotas|.*ScramCredentials|" +
 	".*Share.*|.*RaftVoter|StreamsGroup.*|UnregisterController|GetTelemetrySubscriptions|PushTelemetry"
 
 // knownTranscripts are the differences between what the tools print against

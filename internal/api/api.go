@@ -43,6 +43,10 @@ type Cluster interface {
 	CreateTopic(ctx context.Context, t NewTopic, validate bool) (CreatedTopic, error)
 	// AddPartitions adds partitions to a topic, or with validate only checks that it could.
 	AddPartitions(ctx context.Context, p MorePartitions, validate bool) error
+	// Reassign begins, replaces and cancels reassignments, ElectLeaders elects; an
+	// error, or nil, for each.
+	Reassign(ctx context.Context, rs []plan.Reassignment) []error
+	ElectLeaders(ctx context.Context, of []kafka.TopicPartition, how plan.Election) []error
 	// DeleteTopic deletes the topic with this id.
 	DeleteTopic(ctx context.Context, id kafka.TopicID) error
 	// Configure changes the overrides of a topic, a group, a subscription to client
@@ -98,6 +102,7 @@ type Deps struct {
 	Levels     *levels.Levels
 	Limits     Limits
 	Features   Features
+	Quorum     func(context.Context) (Quorum, error) // the metadata's
 	Telemetry  Telemetry
 	Log        *slog.Logger
 	Metrics    *Metrics

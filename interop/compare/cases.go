@@ -7,7 +7,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		protoCases(), produceCases(), fetchCases(), sessionCases(), metadataCases(),
-		topicCases(), deleteRecordsCases(), describeCases(), partitionCases(), configCases(), alterCases(), featureCases(), logDirCases(), telemetryCases(),
+		topicCases(), deleteRecordsCases(), describeCases(), partitionCases(), reassignCases(), configCases(), alterCases(), featureCases(), logDirCases(), telemetryCases(),
 		offsetCases(), producerIDCases(), coordinatorCases(), groupCases(),
 	} {
 		all = append(all, group...)

@@ -80,6 +80,7 @@ var deviations = []deviation{
 	{"G848-commits", `^> no member, null: `, "", "an epoch without a member is one of an unknown member, and is not an unknown error"},
 	{"ListOffsets-by-time", `^# no timestamps, max: `, "", "no record has a timestamp, so none has the largest"},
 	{"AlterReplicaLogDirs", `^# an empty one that moved: `, "", "Apache Kafka forgets the leader epoch when an empty log moves to another directory"},
+	{"DescribeQuorum", `^#     CONTROLLER `, "a", "the only member of a quorum listens for no other"},
 	{"ListOffsets-errors", `^> isolation level 9: `, "", "an isolation level that does not exist is INVALID_REQUEST, and is not an unknown error"},
 }
 

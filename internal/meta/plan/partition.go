@@ -255,14 +255,14 @@ func ElectLeader(img *meta.Image, topic string, partition int32, how Election) (
 	}
 	p := t.Partitions[partition]
 	if incumbent(img, p) && (how == Unclean || p.Leader == p.Replicas[0].Node) {
-		return Change{}, refuse(kerr.ElectionNotNeeded, "%s", kerr.ElectionNotNeeded.Description)
+		return Change{}, refuse(kerr.ElectionNotNeeded, "Leader election not needed for topic partition.")
 	}
 	c, ok := Settle(img, t, p, how)
 	switch {
 	case how == Preferred && (!ok || c.Next.Leader != p.Replicas[0].Node):
-		return Change{}, refuse(kerr.PreferredLeaderNotAvailable, "%s", kerr.PreferredLeaderNotAvailable.Description)
+		return Change{}, refuse(kerr.PreferredLeaderNotAvailable, "The preferred leader was not available.")
 	case how == Unclean && (!ok || c.Next.Leader < 0):
-		return Change{}, refuse(kerr.EligibleLeadersNotAvailable, "%s", kerr.EligibleLeadersNotAvailable.Description)
+		return Change{}, refuse(kerr.EligibleLeadersNotAvailable, "Eligible topic partition leaders are not available.")
 	}
 	return c, nil
 }

@@ -1,0 +1,147 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
+)
+
+// neighbour registers a broker that does nothing.
+func (r *rig) neighbour(id kafka.NodeID) {
+	r.t.Helper()
+	b := &meta.Broker{ID: id, StartID: id.String(), Dirs: []kafka.DirID{{byte(id), 1}}}
+	reg, err := plan.Register(meta.KeysOf(rigCluster), nil, b, 0)
+	if err == nil {
+		_, err = txn(r.t.Context(), r.store, reg.Put)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.await("the neighbour", func() bool { _, ok := r.keeper.Image().Broker(id); return ok })
+}
+
+// joined writes the ISR that a leader writes when id has caught up.
+func (r *rig) joined(p *meta.Partition, id kafka.NodeID) {
+	r.t.Helper()
+	img := r.keeper.Image()
+	change := plan.ISRChange{Partition: p.ID(), Leader: p.Leader, LeaderBrokerEpoch: p.LeaderBrokerEpoch, LeaderEpoch: p.LeaderEpoch}
+	for _, n := range []kafka.NodeID{p.Leader, id} {
+		b, _ := img.Broker(n)
+		change.ISR = append(change.ISR, plan.Member{Node: n, BrokerEpoch: b.Epoch})
+	}
+	c, err := plan.ChangeISR(img, change)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, b := range plan.Batches(img.Keys(), nil, []plan.Change{c}) {
+		if _, err := txn(r.t.Context(), r.store, b.Txn); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func everyPartitionTo(topic string, count int32, nodes ...kafka.NodeID) []plan.Reassignment {
+	var out []plan.Reassignment
+	for n := range count {
+		out = append(out, plan.Reassignment{Topic: topic, Partition: n, Replicas: nodes})
+	}
+	return out
+}
+
+// What was told to have begun has, and what was told to have ended, whatever
+// became of the transactions; and the controller brings it to its end.
+func TestReassignThroughAmbiguity(t *testing.T) {
+	const count = 300 // several transactions
+	for seed := range uint64(3) {
+		r := startRig(t, metastore.NewMem(), vfs.NewMem(), "a")
+		if _, err := r.create(t.Context(), "r", count); err != nil {
+			t.Fatal(err)
+		}
+		r.neighbour(2)
+		r.await("the names of directories", func() bool {
+			topic, _ := r.keeper.Image().Topic("r")
+			return topic.Partitions[count-1].Replicas[0].Dir != kafka.DirUnassigned
+		})
+		r.store.OnTxn(unsure(seed))
+		all := func(what string, rs []plan.Reassignment, holds func(*meta.Partition) bool) {
+			t.Helper()
+			for n, err := range r.wishes.Reassign(t.Context(), rs) {
+				if err != nil {
+					t.Errorf("seed %d: %s: %d: %v", seed, what, n, err)
+				}
+			}
+			topic, _ := r.keeper.Image().Topic("r")
+			for _, p := range topic.Partitions {
+				if !holds(p) {
+					t.Errorf("seed %d: %s: %d is %+v", seed, what, p.Partition, p)
+				}
+			}
+		}
+		all("begun", everyPartitionTo("r", count, 2), func(p *meta.Partition) bool {
+			return len(p.Adding) == 1 && len(p.Removing) == 1 && p.Leader == rigNode
+		})
+		all("replaced", everyPartitionTo("r", count, 1, 2), func(p *meta.Partition) bool {
+			return len(p.Adding) == 1 && len(p.Removing) == 0
+		})
+		all("cancelled", everyPartitionTo("r", count), func(p *meta.Partition) bool { return !p.Reassigning() && len(p.Replicas) == 1 })
+		all("begun again", everyPartitionTo("r", count, 2), (*meta.Partition).Reassigning)
+		r.store.OnTxn(nil)
+		topic, _ := r.keeper.Image().Topic("r")
+		r.joined(topic.Partitions[7], 2)
+		r.await("the end of one", func() bool {
+			topic, _ := r.keeper.Image().Topic("r")
+			p := topic.Partitions[7]
+			return !p.Reassigning() && p.Leader == 2 && p.LeaderEpoch == 1 && len(p.ISR) == 1
+		})
+		r.stop()
+	}
+}
+
+// Each wish is answered for itself, also when one partition is named twice, and
+// also when time is over.
+func TestReassignAnswers(t *testing.T) {
+	r := startRig(t, metastore.NewMem(), vfs.NewMem(), "a")
+	if _, err := r.create(t.Context(), "r", 2); err != nil {
+		t.Fatal(err)
+	}
+	r.neighbour(2)
+	want := func(what string, errs []error, of ...error) {
+		t.Helper()
+		for n := range of {
+			if !errors.Is(errs[n], of[n]) {
+				t.Errorf("%s: %d: %v, not %v", what, n, errs[n], of[n])
+			}
+		}
+	}
+	rs := append(everyPartitionTo("r", 3, 1, 2), plan.Reassignment{Topic: "r", Partition: 1}, plan.Reassignment{Topic: "r", Partition: 0, Replicas: []kafka.NodeID{2, 1}})
+	want("several", r.wishes.Reassign(t.Context(), rs), nil, nil, kerr.UnknownTopicOrPartition, kerr.NoReassignmentInProgress, nil)
+	if topic, _ := r.keeper.Image().Topic("r"); topic.Partitions[0].Replicas[0].Node != 2 {
+		t.Errorf("of two wishes the last does not count: %+v", topic.Partitions[0])
+	}
+	of := []kafka.TopicPartition{{Topic: "r", Partition: 0}, {Topic: "r", Partition: 1}, {Topic: "s"}}
+	want("preferred", r.wishes.ElectLeaders(t.Context(), of, plan.Preferred), kerr.PreferredLeaderNotAvailable, kerr.ElectionNotNeeded, kerr.UnknownTopicOrPartition)
+	want("unclean", r.wishes.ElectLeaders(t.Context(), of, plan.Unclean), kerr.ElectionNotNeeded, kerr.ElectionNotNeeded)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	want("too late", r.wishes.Reassign(over, everyPartitionTo("r", 2)), context.Canceled, context.Canceled)
+
+	// 2 catches up, and is elected on request while the other partition waits.
+	topic, _ := r.keeper.Image().Topic("r")
+	r.joined(topic.Partitions[0], 2)
+	r.await("two in sync", func() bool {
+		topic, _ = r.keeper.Image().Topic("r")
+		return !topic.Partitions[0].Reassigning() && len(topic.Partitions[0].ISR) == 2
+	})
+	want("preferred", r.wishes.ElectLeaders(t.Context(), of[:1], plan.Preferred), nil)
+	if topic, _ := r.keeper.Image().Topic("r"); topic.Partitions[0].Leader != 2 {
+		t.Errorf("the preferred leader does not lead: %+v", topic.Partitions[0])
+	}
+}
