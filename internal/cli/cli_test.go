@@ -55,21 +55,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			// wrong PATTERN ARGS...: exit code 2 and a sentence that matches.
-			"wrong": func(ts *testscript.TestScript, _ bool, args []string) {
-				err := ts.Exec("barnabas", args[1:]...)
-				var exit *exec.ExitError
-				if !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
-					ts.Fatalf("exit code %v, want %d", err, exitUsage)
-				}
-				said := strings.TrimSpace(ts.ReadFile("stderr"))
-				if ok, err := regexp.MatchString(args[0], said); err != nil || !ok {
-					ts.Fatalf("it said %q, want %q (%v)", said, args[0], err)
-				}
-				if strings.Contains(said, "\n") || !strings.HasPrefix(said, "barnabas: ") {
-					ts.Fatalf("more than one sentence: %q", said)
-				}
-			},
+			"wrong": wrongUse,
 			// until PATTERN ARGS...: run it until it prints what matches.
 			"until": func(ts *testscript.TestScript, _ bool, args []string) {
 				match := regexp.MustCompile("(?m)" + args[0])
@@ -93,6 +79,22 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// wrongUse is the verb wrong PATTERN ARGS...: exit code 2 and a sentence that matches.
+func wrongUse(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec("barnabas", args[1:]...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+		ts.Fatalf("exit code %v, want %d", err, exitUsage)
+	}
+	said := strings.TrimSpace(ts.ReadFile("stderr"))
+	if ok, err := regexp.MatchString(args[0], said); err != nil || !ok {
+		ts.Fatalf("it said %q, want %q (%v)", said, args[0], err)
+	}
+	if strings.Contains(said, "\n") || !strings.HasPrefix(said, "barnabas: ") {
+		ts.Fatalf("more than one sentence: %q", said)
+	}
 }
 
 func writeSegment(name string) error {

@@ -19,11 +19,11 @@ import (
 
 func clusterCommand(cl *client) *cobra.Command {
 	g := &cluster{client: cl}
-	c := &cobra.Command{Use: "cluster", Short: "Show brokers, features and log directories", Example: "  barnabas cluster status"}
+	c := &cobra.Command{Use: "cluster", Short: "Show brokers, features and log directories; elect leaders, move partitions", Example: "  barnabas cluster status"}
 	g.output.flag(c)
 	features := &cobra.Command{Use: "features", Short: "Show and change the feature levels of the cluster", Example: "  barnabas cluster features get"}
 	features.AddCommand(g.featuresGetCommand(), g.featuresSetCommand())
-	c.AddCommand(g.statusCommand(), features, g.logDirsCommand())
+	c.AddCommand(g.statusCommand(), features, g.logDirsCommand(), g.electCommand(), g.reassignCommand(), g.drainCommand())
 	return c
 }
 
@@ -43,6 +43,7 @@ type clusterStatus struct {
 	Partitions int            `json:"partitions"`
 	Under      int            `json:"underReplicatedPartitions"`
 	Offline    int            `json:"offlinePartitions"`
+	Moving     *int           `json:"reassignments"` // nil: not told
 }
 
 type brokerStatus struct {
@@ -115,6 +116,12 @@ func statusOf(ctx context.Context, k *kgo.Client) (clusterStatus, error) {
 		}
 		s.Brokers = append(s.Brokers, row)
 	}
+	if ok, err := answers(ctx, adm, kmsg.NewPtrListPartitionReassignmentsRequest()); err == nil && ok {
+		if running, err := reassignments(ctx, k); err == nil { // told, where it may be asked
+			n := len(running)
+			s.Moving = &n
+		}
+	}
 	s.Features, err = featuresOf(ctx, k)
 	return s, err
 }
@@ -128,6 +135,9 @@ func drawStatus(tab *table, s clusterStatus) {
 		state = fmt.Sprintf("%d partitions OFFLINE, %d under-replicated", s.Offline, s.Under)
 	}
 	tab.row("STATE", state)
+	if s.Moving != nil && *s.Moving > 0 {
+		tab.row("MOVING", fmt.Sprintf("%d partitions to other brokers", *s.Moving))
+	}
 	tab.row("")
 	tab.row("BROKER", "ADDRESS", "RACK", "LOG DIRECTORIES")
 	for _, b := range s.Brokers {

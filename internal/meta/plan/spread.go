@@ -41,8 +41,8 @@ func Spread(hosts []Host, parts []Held, flat bool) ([]Held, error) {
 		if factor > len(brokers) {
 			return nil, fmt.Errorf("partition %s-%d has %d replicas, and there are %d brokers to hold them", out[n].Topic, out[n].Partition, factor, len(brokers))
 		}
-		start := n - int(out[n].Partition) // of the topic's partition 0
-		out[n].Replicas = place(brokers, uint64(start+len(out)), out[n].Partition, 1, factor)[0]
+		start := max(n-int(out[n].Partition), 0) // of the topic's partition 0
+		out[n].Replicas = place(brokers, uint64(start), out[n].Partition, 1, factor)[0]
 	}
 	return out, nil
 }
