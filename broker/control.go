@@ -106,8 +106,11 @@ func (c *control) step(ctx context.Context, deltas []delta) time.Duration {
 	} else {
 		ok = c.lead(ctx, img, holder.CreateRev, deltas) && ok
 	}
-	if !ok {
+	switch {
+	case !ok:
 		return controlRetry
+	case c.electedAt != 0 && c.rebalance > 0:
+		return min(sweepEvery, max(time.Until(c.balanceAt), 0))
 	}
 	return sweepEvery
 }

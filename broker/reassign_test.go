@@ -15,23 +15,26 @@ import (
 )
 
 // neighbour registers a broker that does nothing.
-func (r *rig) neighbour(id kafka.NodeID) {
-	r.t.Helper()
+func neighbour(t *testing.T, k *imageKeeper, s metastore.Store, id kafka.NodeID) {
+	t.Helper()
 	b := &meta.Broker{ID: id, StartID: id.String(), Dirs: []kafka.DirID{{byte(id), 1}}}
-	reg, err := plan.Register(meta.KeysOf(rigCluster), nil, b, 0)
+	reg, err := plan.Register(k.Image().Keys(), nil, b, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := txn(t.Context(), s, reg.Put)
 	if err == nil {
-		_, err = txn(r.t.Context(), r.store, reg.Put)
+		err = k.Await(t.Context(), res.Rev)
 	}
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	r.await("the neighbour", func() bool { _, ok := r.keeper.Image().Broker(id); return ok })
 }
 
 // joined writes the ISR that a leader writes when id has caught up.
-func (r *rig) joined(p *meta.Partition, id kafka.NodeID) {
-	r.t.Helper()
-	img := r.keeper.Image()
+func joined(t *testing.T, k *imageKeeper, s metastore.Store, p *meta.Partition, id kafka.NodeID) {
+	t.Helper()
+	img := k.Image()
 	change := plan.ISRChange{Partition: p.ID(), Leader: p.Leader, LeaderBrokerEpoch: p.LeaderBrokerEpoch, LeaderEpoch: p.LeaderEpoch}
 	for _, n := range []kafka.NodeID{p.Leader, id} {
 		b, _ := img.Broker(n)
@@ -39,11 +42,15 @@ func (r *rig) joined(p *meta.Partition, id kafka.NodeID) {
 	}
 	c, err := plan.ChangeISR(img, change)
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	for _, b := range plan.Batches(img.Keys(), nil, []plan.Change{c}) {
-		if _, err := txn(r.t.Context(), r.store, b.Txn); err != nil {
-			r.t.Fatal(err)
+		res, err := txn(t.Context(), s, b.Txn)
+		if err == nil {
+			err = k.Await(t.Context(), res.Rev)
+		}
+		if err != nil || !res.Succeeded {
+			t.Fatalf("joined: %v, %v", res.Succeeded, err)
 		}
 	}
 }
@@ -65,7 +72,7 @@ func TestReassignThroughAmbiguity(t *testing.T) {
 		if _, err := r.create(t.Context(), "r", count); err != nil {
 			t.Fatal(err)
 		}
-		r.neighbour(2)
+		neighbour(t, r.keeper, r.store, 2)
 		r.await("the names of directories", func() bool {
 			topic, _ := r.keeper.Image().Topic("r")
 			return topic.Partitions[count-1].Replicas[0].Dir != kafka.DirUnassigned
@@ -95,7 +102,7 @@ func TestReassignThroughAmbiguity(t *testing.T) {
 		all("begun again", everyPartitionTo("r", count, 2), (*meta.Partition).Reassigning)
 		r.store.OnTxn(nil)
 		topic, _ := r.keeper.Image().Topic("r")
-		r.joined(topic.Partitions[7], 2)
+		joined(t, r.keeper, r.store, topic.Partitions[7], 2)
 		r.await("the end of one", func() bool {
 			topic, _ := r.keeper.Image().Topic("r")
 			p := topic.Partitions[7]
@@ -112,7 +119,7 @@ func TestReassignAnswers(t *testing.T) {
 	if _, err := r.create(t.Context(), "r", 2); err != nil {
 		t.Fatal(err)
 	}
-	r.neighbour(2)
+	neighbour(t, r.keeper, r.store, 2)
 	want := func(what string, errs []error, of ...error) {
 		t.Helper()
 		for n := range of {
@@ -135,7 +142,7 @@ func TestReassignAnswers(t *testing.T) {
 
 	// 2 catches up, and is elected on request while the other partition waits.
 	topic, _ := r.keeper.Image().Topic("r")
-	r.joined(topic.Partitions[0], 2)
+	joined(t, r.keeper, r.store, topic.Partitions[0], 2)
 	r.await("two in sync", func() bool {
 		topic, _ = r.keeper.Image().Topic("r")
 		return !topic.Partitions[0].Reassigning() && len(topic.Partitions[0].ISR) == 2
