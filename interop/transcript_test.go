@@ -70,6 +70,8 @@ var tools = map[string]string{
 	"log-dirs": "org.apache.kafka.tools.LogDirsCommand", "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
 	"features": "org.apache.kafka.tools.FeatureCommand", "api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 	"cluster": "org.apache.kafka.tools.ClusterTool", "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
+	"reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand", "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+	"metadata-quorum":  "org.apache.kafka.tools.MetadataQuorumCommand",
 	"console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
 

@@ -62,7 +62,7 @@ func readMoves(c *cobra.Command, name string) (map[partitionName][]int32, error)
 	if len(f.Partitions) == 0 {
 		return nil, usagef("%s names no partitions", name)
 	}
-	out := map[partitionName][]int32{}
+	out, dirs := map[partitionName][]int32{}, false
 	for _, p := range f.Partitions {
 		if p.Topic == "" || p.Partition == nil || *p.Partition < 0 {
 			return nil, usagef("%s: every entry needs a topic and a partition", name)
@@ -75,6 +75,11 @@ func readMoves(c *cobra.Command, name string) (map[partitionName][]int32, error)
 			return nil, usagef("%s: %s %s", name, at, err)
 		}
 		out[at] = p.Replicas
+		dirs = dirs || slices.ContainsFunc(p.LogDirs, func(d string) bool { return d != "any" })
+	}
+	if dirs { // as in the files that kafka-reassign-partitions gives to go back
+		_, err := fmt.Fprintf(c.ErrOrStderr(), "%s names log_dirs, which are not looked at: each broker chooses the directory\n", name)
+		return out, err
 	}
 	return out, nil
 }
@@ -89,8 +94,6 @@ func checkReplicas(p movePartition) string {
 		return "names a broker twice"
 	case len(p.LogDirs) != 0 && len(p.LogDirs) != len(p.Replicas):
 		return fmt.Sprintf("has %d log_dirs for %d replicas", len(p.LogDirs), len(p.Replicas))
-	case slices.ContainsFunc(p.LogDirs, func(d string) bool { return d != "any" }):
-		return `asks for log directories: only "any" can be chosen here`
 	}
 	return ""
 }

@@ -22,6 +22,30 @@ func (c *cluster) reassign(rt *rapid.T) {
 	c.alter(rt, c.drawPart(rt), target)
 }
 
+// drain moves all that a broker holds to the others.
+func (c *cluster) drain(rt *rapid.T) {
+	away := c.drawNode(rt)
+	var hosts []plan.Host
+	for _, b := range c.Img.Brokers() {
+		hosts = append(hosts, plan.Host{Node: b.ID})
+	}
+	var parts []plan.Held
+	for _, p := range c.parts() {
+		h := plan.Held{Topic: topic, Partition: p.Partition}
+		for _, r := range p.Target() {
+			h.Replicas = append(h.Replicas, r.Node)
+		}
+		parts = append(parts, h)
+	}
+	moved, err := plan.Drain(hosts, parts, away)
+	if err != nil {
+		return // nowhere to go
+	}
+	for _, m := range moved {
+		c.alter(rt, c.parts()[m.Partition], m.Replicas)
+	}
+}
+
 func (c *cluster) cancel(rt *rapid.T) { c.alter(rt, c.drawPart(rt), nil) }
 
 func (c *cluster) alter(rt *rapid.T, p *meta.Partition, target []kafka.NodeID) {

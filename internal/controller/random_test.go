@@ -57,6 +57,7 @@ func TestNothingCommittedIsLost(t *testing.T) {
 			"rebalance": c.rebalance,
 			"reassign":  c.reassign,
 			"cancel":    c.cancel,
+			"drain":     c.drain,
 			"":          func(rt *rapid.T) { c.check(rt) },
 		})
 		c.rest(rt)

@@ -36,7 +36,7 @@ var makers = []maker{
 	{3, (*gen).alterReplicaLogDirs}, {3, (*gen).describeProducers}, {3, (*gen).updateFeatures}, {4, (*gen).listOffsets},
 	{1, (*gen).unregisterBroker}, {2, (*gen).telemetrySubscriptions}, {2, (*gen).pushTelemetry}, {3, (*gen).offsetDelete},
 	{2, (*gen).deleteGroups}, {3, (*gen).describeGroups}, {2, (*gen).listGroups}, {1, (*gen).apiVersions}, {2, (*gen).findCoordinator},
-	{8, (*gen).produce}, {4, (*gen).offsetCommit},
+	{8, (*gen).produce}, {4, (*gen).offsetCommit}, {3, (*gen).electLeaders}, {4, (*gen).alterReassignments}, {1, (*gen).listReassignments},
 }
 
 func (g *gen) request() kmsg.Request {
