@@ -1,6 +1,7 @@
 package metatest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -26,4 +27,9 @@ func reassign(_ *testing.T, w *World, d *datadriven.TestData) string {
 		return "no change"
 	}
 	return w.change(c)
+}
+
+func holding(_ *testing.T, w *World, d *datadriven.TestData) string {
+	leads, inSync := plan.Holding(w.Img, Words{D: d}.Node("id"))
+	return fmt.Sprintf("leads %d, in sync of %d more", leads, inSync)
 }

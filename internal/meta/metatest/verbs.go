@@ -63,6 +63,7 @@ var verbs = map[string]Verb{
 	"resign":   resign,
 	"elect":    elect,
 	"reassign": reassign,
+	"holding":  holding,
 	"campaign": campaign,
 	"ids":      takeIDs,
 	"feature":  feature,
