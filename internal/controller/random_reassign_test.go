@@ -70,6 +70,23 @@ func (c *cluster) alter(rt *rapid.T, p *meta.Partition, target []kafka.NodeID) {
 	c.taken(rt)
 }
 
+// arrive brings the replicas that are being added level and into the ISR,
+// instead of others, short of what would end the reassignment.
+func (c *cluster) arrive(rt *rapid.T) {
+	p := c.drawPart(rt)
+	if len(p.Adding) == 0 || !c.leads(p) {
+		return
+	}
+	to := []plan.Member{c.member(p.Leader)}
+	for _, n := range p.Adding {
+		if _, alive := c.Img.Broker(n); alive && n != p.Leader {
+			c.logs[n][p.Partition] = c.logs[p.Leader][p.Partition]
+			to = append(to, c.member(n))
+		}
+	}
+	c.propose(rt, p, to)
+}
+
 // taken lets brokers see what they hold now.
 func (c *cluster) taken(rt *rapid.T) {
 	for n := kafka.NodeID(1); n <= nodes; n++ {

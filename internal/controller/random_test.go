@@ -58,6 +58,7 @@ func TestNothingCommittedIsLost(t *testing.T) {
 			"reassign":  c.reassign,
 			"cancel":    c.cancel,
 			"drain":     c.drain,
+			"arrive":    c.arrive,
 			"":          func(rt *rapid.T) { c.check(rt) },
 		})
 		c.rest(rt)
