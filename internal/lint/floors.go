@@ -35,6 +35,7 @@ var Floors = []Row{
 	{0, "await", "waiters on an offset or a byte count", false, false},
 	{0, "batch", "record batch v2 as a view over bytes", false, false},
 	{0, "wire", "frames, headers and error codes", false, false},
+	{0, "check", "a history of clients to what is wrong with it", true, false},
 
 	{1, "storage/checkpoint", "small files of a log directory: checkpoints, marks, properties", false, false},
 	{1, "storage/segment", "one segment and its indexes", false, false},
@@ -97,6 +98,7 @@ var Floors = []Row{
 var unhoused = map[string]string{
 	Module + "/internal/lint":   "the rules themselves",
 	Module + "/interop":         "tests that run whole programs, under a build tag",
+	Module + "/interop/check":   "judges histories in files",
 	Module + "/interop/compare": "the same requests to two brokers",
 	Module + "/packaging/dist":  "makes the release archives",
 }
