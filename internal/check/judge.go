@@ -118,6 +118,9 @@ func (j *Judge) Add(e *Event) error {
 	case j.counts.Events > 1 && e.End < last:
 		return fmt.Errorf("%v: ends at %d, and an event of the same observer before it at %d: events come in the order of their ends", e.Place, e.End, last)
 	}
+	if err := e.named(); err != nil {
+		return err
+	}
 	j.last[obs] = e.End
 	j.hang(e, obs)
 	switch e.Op {
@@ -142,6 +145,25 @@ func (j *Judge) Add(e *Event) error {
 		j.gone[j.word(e.Client)] = true
 	default:
 		return fmt.Errorf("%v: no operation", e.Place)
+	}
+	return nil
+}
+
+// named demands the names without which an event says nothing.
+func (e *Event) named() error {
+	for _, n := range []struct {
+		of   []Op
+		key  string
+		name string
+	}{
+		{[]Op{Produce}, "id", e.ID},
+		{[]Op{Begin, End}, "txn", e.Txn},
+		{[]Op{Commit, Fetch}, "group", e.Group},
+		{[]Op{Produce, Read, Commit, Fetch, Delete, Topic}, "topic", e.Topic},
+	} {
+		if n.name == "" && slices.Contains(n.of, e.Op) {
+			return fmt.Errorf("%v: %v has no %s", e.Place, e.Op, n.key)
+		}
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ type Source interface {
 }
 
 // Merge gives the events of several sources by their ends, so that those of an
-// observer who wrote into several files come in order.
+// observer who wrote into several files come in order. A source holds events of
+// one observer.
 func Merge(sources ...Source) Source {
 	m := &merged{}
 	for i, s := range sources {

@@ -302,7 +302,7 @@ func (w *world) read(r *modelReader) {
 }
 
 func (w *world) commitOffset(group, observer string, p *modelPartition, value int64) {
-	e := p.of(w.begun(Commit, group+"-member", observer))
+	e := p.of(w.begun(Commit, group+"-member-"+observer, observer))
 	e.Group, e.Offset = group, value
 	o := &modelOp{e: e, p: p}
 	o.apply = func() { p.committed[group] = value }
@@ -310,7 +310,7 @@ func (w *world) commitOffset(group, observer string, p *modelPartition, value in
 }
 
 func (w *world) fetchOffset(group, observer string, p *modelPartition) {
-	e := p.of(w.begun(Fetch, group+"-watch", observer))
+	e := p.of(w.begun(Fetch, group+"-watch-"+observer, observer))
 	e.Group = group
 	o := &modelOp{e: e, p: p}
 	o.apply = func() { o.e.Offset = p.offsetOf(group) }
