@@ -88,6 +88,7 @@ var Floors = []Row{
 	{11, "/broker", "configuration in, wired parts out", false, false},
 
 	{12, "/brokertest", "brokers inside a test", false, true},
+	{12, "check/record", "clients that write down what they did and saw", false, true},
 	{12, "cli", "the command line", false, false},
 
 	{13, "sim", "seeded histories and their checker", false, false},
@@ -99,6 +100,7 @@ var unhoused = map[string]string{
 	Module + "/internal/lint":   "the rules themselves",
 	Module + "/interop":         "tests that run whole programs, under a build tag",
 	Module + "/interop/check":   "judges histories in files",
+	Module + "/interop/record":  "the recording clients as a program",
 	Module + "/interop/compare": "the same requests to two brokers",
 	Module + "/packaging/dist":  "makes the release archives",
 }
