@@ -82,6 +82,24 @@ func TestRight(t *testing.T) {
 		{"nor above its mark", Options{}, `
 			produce 1-2 "id":"a","offset":0,"acks":1
 			read 3-4 "from":0,"high":0,"records":[[0,"a"]]`, []Kind{AboveMark}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := verdicts(t, c.o, c.lines); !slices.Equal(got, c.wrong) {
+				t.Errorf("got %v, want %v", got, c.wrong)
+			}
+		})
+	}
+}
+
+// TestRightLater are those of records that may be gone, of marks, and of
+// operations that take long.
+func TestRightLater(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		o     Options
+		lines string
+		wrong []Kind
+	}{
 		{"deleted records", Options{}, `
 			produce 1-2 "id":"a","offset":0,"acks":-1
 			produce 1-3 "id":"b","offset":1,"acks":-1
