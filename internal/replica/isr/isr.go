@@ -19,13 +19,15 @@ type View struct {
 	// Committed is the ISR that the metadata store holds.
 	Committed []kafka.NodeID
 	// Proposed is the ISR of a transaction that is on its way and may yet be
-	// applied; nil without one.
+	// applied; nil without one. A proposal is never assumed (safety 7).
 	Proposed []kafka.NodeID
 	// Replicas counts the partition's assigned replicas, without those that a
 	// reassignment is adding (safety 30).
 	Replicas int
 	// MinInSync is the topic's min.insync.replicas.
 	MinInSync int
+	// Candidates are the assigned replicas outside the committed ISR.
+	Candidates []Candidate
 }
 
 // EffectiveMin is the smallest ISR with which a write with acks=all is taken:
