@@ -25,6 +25,8 @@ type Rules struct {
 	Batch batch.Rules
 	// MinInSync is min.insync.replicas.
 	MinInSync int
+	// Lag is replica.lag.time.max.ms.
+	Lag time.Duration
 	// Durable is barnabas.durable.acks: positions are flushed ends.
 	Durable bool
 	// Internal topics are written by the broker alone.
@@ -50,8 +52,10 @@ type Partition struct {
 
 	// log is replaced under mu, when it has moved to another directory.
 	log atomic.Pointer[storage.Log]
-	// moved is told of that, with no lock held.
-	moved func(*Partition)
+	// moved is told of that, and propose of an ISR to be proposed, with no lock
+	// held.
+	moved   func(*Partition)
+	propose func(Proposal)
 
 	// role and hw are read without mu, and written under it.
 	role atomic.Pointer[role]
@@ -59,9 +63,23 @@ type Partition struct {
 
 	watchers watchers
 
-	mu      sync.Mutex
-	view    isr.View
-	commits await.Offsets // acks=all, bound to the term in role
+	// tail is held, before mu, by whoever writes to the log as a follower, also
+	// across the syncs of a truncation, and by whoever begins a term: none begins
+	// on a log that is being cut.
+	tail sync.Mutex
+
+	mu        sync.Mutex
+	state     stated
+	view      isr.View
+	followers []isr.Follower // of a leader, in the order of the assignment
+	pending   *Proposal      // on its way
+	commits   await.Offsets  // acks=all, bound to the term in role
+}
+
+// stated is what the metadata store holds of the partition.
+type stated struct {
+	epoch       int64 // the partition epoch: the key's mod revision
+	brokerEpoch int64 // this broker's registration, while it leads
 }
 
 // role is what the partition is in its term; it is replaced, never changed.
@@ -70,6 +88,8 @@ type role struct {
 	// leader: this broker leads. Otherwise every request that wants a leader
 	// is refused.
 	leader bool
+	// of is the leader: this broker or another; -1 none.
+	of kafka.NodeID
 	// epochStart is the log end when the term began: until the high watermark
 	// is there, what the last leader committed is not known (KIP-207).
 	epochStart int64
@@ -182,14 +202,30 @@ func (p *Partition) advanceAs(r *role) wakeUps {
 	if !r.leader || r.failed != nil {
 		return wakeUps{}
 	}
-	current := p.hw.Load()
-	hw := isr.HighWatermark(p.view, current, []isr.Position{{Node: p.self, Offset: p.position()}})
-	if hw == current {
+	t := p.termOf(r)
+	var now time.Time
+	if len(p.followers) > 0 {
+		now = time.Now()
+	}
+	return p.setMark(t.Mark(now))
+}
+
+// setMark takes over a high watermark, if it is another; mu is held.
+func (p *Partition) setMark(hw int64) wakeUps {
+	if hw == p.hw.Load() {
 		return wakeUps{}
 	}
 	p.hw.Store(hw)
 	p.Log().SetHighWatermark(hw)
 	return wakeUps{moved: true, commits: p.commits.Advance(hw)}
+}
+
+// termOf is what a leader decides by; mu is held.
+func (p *Partition) termOf(r *role) isr.Term {
+	return isr.Term{
+		View: p.view, Self: p.self, EpochStart: r.epochStart, End: p.Log().End(), Position: p.position(),
+		HW: p.hw.Load(), Followers: p.followers, Lag: p.rules.Load().Lag,
+	}
 }
 
 // position is the offset that this replica itself can be counted on for.
@@ -345,29 +381,34 @@ func (p *Partition) fail(cause error) {
 // term is what the metadata image says of a partition's leadership.
 type term struct {
 	epoch  kafka.LeaderEpoch
-	leader bool
+	leader bool         // this broker
+	of     kafka.NodeID // the leader, whoever it is; -1 none
 	view   isr.View
+	// others are the assigned replicas but this one.
+	others []kafka.NodeID
+	stated stated
 }
 
 // enter takes over a term. The same term again only replaces its view: a
 // changed ISR does not fence anyone.
 func (p *Partition) enter(t term) error {
+	p.tail.Lock()
+	defer p.tail.Unlock()
 	p.mu.Lock()
 	r := *p.role.Load()
-	if r.failed != nil || t.epoch < r.epoch {
+	if r.failed != nil || t.epoch < r.epoch || t.stated.epoch < p.state.epoch {
 		p.mu.Unlock()
 		return nil
 	}
-	if t.epoch == r.epoch && t.leader == r.leader {
-		p.view = t.view
-		woken := p.advanceLocked()
+	if t.epoch == r.epoch && t.leader == r.leader && t.of == r.of {
+		woken := p.restate(t)
 		p.mu.Unlock()
 		woken.finish(p)
 		return nil
 	}
 	// The old term's waiters fail before anything of the new one is visible.
 	waiting := p.commits.Fail(int32(r.epoch), kerr.NotLeaderForPartition)
-	next := &role{epoch: t.epoch, leader: t.leader, epochStart: p.Log().End()}
+	next := &role{epoch: t.epoch, leader: t.leader, of: t.of, epochStart: p.Log().End()}
 	var err error
 	if t.leader {
 		err = p.Log().AssignEpoch(t.epoch, next.epochStart)
@@ -375,7 +416,9 @@ func (p *Partition) enter(t term) error {
 	if err != nil {
 		next.leader = false
 	}
-	p.view = t.view
+	// A proposal of an earlier term compared a state that is gone.
+	p.view, p.state, p.pending = t.view, t.stated, nil
+	p.followers = newFollowers(t, next.leader)
 	if next.leader {
 		waiting.Join(p.commits.Begin(int32(t.epoch), p.hw.Load()))
 	}
