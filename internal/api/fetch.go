@@ -24,6 +24,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
@@ -47,6 +48,7 @@ type fetch struct {
 	resp      *kmsg.FetchResponse
 	img       *meta.Image
 	replica   int32 // -1 a consumer
+	claims    bool  // the followers' claims are still to be taken over
 	isolation replica.Isolation
 	session   *sessionUse
 	items     []*fetchItem
@@ -67,7 +69,7 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 		return f.refuse(kerr.InvalidRequest)
 	}
 	if f.replica >= 0 {
-		f.isolation = replica.ReadLogEnd
+		f.isolation, f.claims = replica.ReadLogEnd, true
 		if !a.allow(r, acl.ClusterAction, acl.Cluster, acl.ClusterName) {
 			return f.refuse(kerr.ClusterAuthorizationFailed)
 		}
@@ -228,11 +230,18 @@ func (f *fetch) readAll() (due bool) {
 		}
 		if !it.early {
 			readable++
-			due = due || err != nil || it.read.Diverging != nil
+			due = due || err != nil || it.read.Diverging != nil || f.replica >= 0 && it.behind()
 		}
 		total += it.read.SizeBytes
 	}
+	f.claims = false
 	return due || readable == 0 || total >= min(int(f.req.MinBytes), budget) || f.limited()
+}
+
+// behind: a follower knows another mark or start than this, and is not to wait
+// for records to hear of it (safety 18).
+func (it *fetchItem) behind() bool {
+	return it.read.HW != it.toldHW || it.read.LogStart != it.toldStart
 }
 
 // limited reports that there is more to read than the limits let through: then
@@ -256,9 +265,6 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 			return err
 		}
 	}
-	if f.replica >= 0 {
-		return kerr.NotLeaderForPartition // a cluster of several brokers is not served yet
-	}
 	it.asked = replica.ReadReq{
 		Offset:    it.offset,
 		Epoch:     it.leaderEpoch,
@@ -267,7 +273,23 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 		MinOne:    first,
 		Isolation: f.isolation,
 	}
-	it.read, err = it.part.Read(now, it.asked)
+	if it.read, err = it.part.Read(now, it.asked); err != nil || f.replica < 0 {
+		return err
+	}
+	return f.follow(now, it)
+}
+
+// follow takes over what a follower says of its log, once for each request, and
+// only if that could be a part of this one (safety 9). What a request of a
+// session does not list is as it was when it did.
+func (f *fetch) follow(now time.Time, it *fetchItem) error {
+	if !f.claims || !it.listed || it.read.Diverging != nil {
+		return nil
+	}
+	err := it.part.FollowerAt(now, it.leaderEpoch, isr.Claim{
+		Node: kafka.NodeID(f.replica), BrokerEpoch: f.req.ReplicaState.Epoch, Fetched: it.offset, Counted: it.counted,
+	})
+	it.read.HW = max(it.read.HW, it.part.HighWatermark())
 	return err
 }
 
@@ -312,6 +334,9 @@ func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
 	out.HighWatermark, out.LastStableOffset, out.LogStartOffset = it.read.HW, it.read.LSO, it.read.LogStart
 	if it.code != 0 {
 		out.HighWatermark, out.LastStableOffset, out.LogStartOffset = -1, -1, -1
+		if f.replica >= 0 && it.code == kerr.OffsetOutOfRange.Code {
+			out.LogStartOffset = it.read.LogStart // where it is to begin anew
+		}
 	}
 	out.PreferredReadReplica = -1
 	out.RecordBatches = []byte{}                              // empty, never null: older consumers choke on -1

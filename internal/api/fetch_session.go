@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/wire"
 )
 
 // Incremental fetch sessions (KIP-227): the broker remembers which partitions
@@ -35,6 +36,8 @@ type fetchPartition struct {
 	leaderEpoch kafka.LeaderEpoch
 	lastEpoch   kafka.LeaderEpoch
 	maxBytes    int32
+	counted     int64 // a follower's claim
+	listed      bool  // by this request
 
 	// toldHW and toldStart are -1 when the next answer has to name the
 	// partition whatever happens: it is new, or had an error.
@@ -126,6 +129,7 @@ func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest) (*sessionUse
 	use.partitions = make([]fetchPartition, len(s.order))
 	for i, p := range s.order {
 		use.partitions[i] = *p
+		p.listed = false
 	}
 	return use, nil
 }
@@ -151,13 +155,14 @@ func requested(req *kmsg.FetchRequest) []fetchPartition {
 			p := &t.Partitions[j]
 			k := fetchKey{t.Topic, t.TopicID, p.Partition}
 			if first := at(out, k); first < len(out) { // the later one counts
-				out[first].offset, out[first].maxBytes = p.FetchOffset, p.PartitionMaxBytes
+				out[first].offset, out[first].maxBytes, out[first].counted = p.FetchOffset, p.PartitionMaxBytes, wire.Claim(p)
 				continue
 			}
 			out = append(out, fetchPartition{
 				topic: t.Topic, id: t.TopicID, partition: p.Partition,
 				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
 				leaderEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch),
+				counted: wire.Claim(p), listed: true,
 				toldHW: -1, toldStart: -1,
 			})
 		}

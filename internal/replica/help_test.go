@@ -121,7 +121,10 @@ func partitionOn(t testing.TB, d *disk, durable bool) *Partition {
 
 func lead(t testing.TB, p *Partition, epoch kafka.LeaderEpoch, v isr.View) {
 	t.Helper()
-	if err := p.enter(term{epoch: epoch, leader: true, view: v}); err != nil {
+	p.mu.Lock()
+	now := p.state
+	p.mu.Unlock()
+	if err := p.enter(term{epoch: epoch, leader: true, of: p.self, view: v, stated: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
-	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 )
 
@@ -47,6 +46,12 @@ type Manager struct {
 	// Moved is told that a partition's log is in another directory now, which
 	// its state is to name. Set before the first Apply.
 	Moved func(Assignment)
+	// Propose is told of the ISR that a leader wants; it must not block. Set
+	// before the first Apply.
+	Propose func(Proposal)
+	// Entered is told of every partition whose role was looked at, and of those
+	// that ended; it must not block. Set before the first Apply.
+	Entered func(*Partition)
 
 	unmade map[kafka.TopicPartition]bool // that are to be tried again; Apply's alone
 }
@@ -178,12 +183,20 @@ func (m *Manager) assigned(t *meta.Topic, partition int32) bool {
 	return int(partition) < len(t.Partitions) && dirOf(t.Partitions[partition], m.self) != kafka.DirLost
 }
 
-// Drop ends the partitions of deleted topics. It is called once the image
-// without them is published: whoever waits for one of them is woken by its end,
-// and must find it gone.
+// Drop ends the partitions of deleted topics, and those that are assigned to
+// other brokers now. It is called once the image without them is published:
+// whoever waits for one of them is woken by its end, and must find it gone.
 func (m *Manager) Drop(d *meta.Delta) {
 	for _, c := range d.Partitions {
-		if c.Old != nil && (c.New == nil || c.New.Topic != c.Old.Topic) {
+		if c.Old == nil {
+			continue
+		}
+		gone := c.New == nil || c.New.Topic != c.Old.Topic
+		if !gone {
+			_, stays := c.New.Replica(m.self)
+			gone = !stays
+		}
+		if gone {
 			m.drop(kafka.TopicPartition{Topic: c.Topic.Name, Partition: partitionOf(c)}, c.Old.Topic)
 		}
 	}
@@ -206,8 +219,10 @@ func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epo
 	for tp := range m.unmade {
 		if t, ok := img.Topic(tp.Topic); ok && !seen[tp] && int(tp.Partition) < len(t.Partitions) {
 			work = append(work, change{tp, t, t.Partitions[tp.Partition]})
+			seen[tp] = true
 		}
 	}
+	work = append(work, m.concerned(img, d, seen)...)
 	before := m.unmade
 	m.unmade = make(map[kafka.TopicPartition]bool)
 	m.reconfigure(img, d) // first: a role is entered under the rules of its image
@@ -300,7 +315,7 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 			} else {
 				log.Settled()
 			}
-			if err := m.enter(p, c, epoch); err != nil {
+			if err := m.enter(p, img, c, epoch); err != nil {
 				m.log.Debug("role not taken", "tp", c.tp, "err", err)
 				m.unmade[c.tp] = true
 			}
@@ -340,6 +355,7 @@ func (m *Manager) open(ctx context.Context, img *meta.Image, c change) (*Partiti
 	}
 	p := newPartition(c.tp, m.self, log, rules)
 	p.moved = func(p *Partition) { m.moved(p, c.tp.Partition) }
+	p.propose = m.Propose
 	return p, nil
 }
 
@@ -348,6 +364,7 @@ func (m *Manager) open(ctx context.Context, img *meta.Image, c change) (*Partiti
 func (m *Manager) replace(img *meta.Image, tp kafka.TopicPartition, old kafka.TopicID) error {
 	if p, ok := m.Get(tp); ok && p.id == old {
 		p.close()
+		m.entered(p)
 	}
 	if _, dead := img.Tombstone(old); dead {
 		return m.logs.Delete(tp, old)
@@ -356,27 +373,7 @@ func (m *Manager) replace(img *meta.Image, tp kafka.TopicPartition, old kafka.To
 	return m.logs.Stray(tp)
 }
 
-func (m *Manager) enter(p *Partition, c change, epoch int64) error {
-	s := c.state
-	t := term{
-		epoch:  s.LeaderEpoch,
-		leader: s.Leader == m.self && epoch != 0 && s.LeaderBrokerEpoch == epoch,
-		view:   isr.View{Replicas: s.Counted(), MinInSync: p.rules.Load().MinInSync},
-	}
-	for _, r := range s.ISR {
-		t.view.Committed = append(t.view.Committed, r.Node)
-	}
-	was, led := p.Leading()
-	if err := p.enter(t); err != nil {
-		return err
-	}
-	if is, leads := p.Leading(); is != was || leads != led {
-		m.log.Debug("role taken", "tp", c.tp, "epoch", is, "leader", leads)
-	}
-	return nil
-}
-
-// drop ends a partition whose topic is gone, and gives its log up.
+// drop ends a partition that is not of this broker any more, and gives its log up.
 func (m *Manager) drop(tp kafka.TopicPartition, id kafka.TopicID) {
 	m.mu.Lock()
 	p := m.hosted[tp]
@@ -388,8 +385,9 @@ func (m *Manager) drop(tp kafka.TopicPartition, id kafka.TopicID) {
 		return
 	}
 	p.close()
+	m.entered(p)
 	if err := m.logs.Delete(tp, id); err != nil {
-		m.log.Error("log of a deleted partition stays", "tp", tp, "err", err)
+		m.log.Error("log of a partition that is not of this broker any more stays", "tp", tp, "err", err)
 	}
 }
 

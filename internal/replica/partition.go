@@ -136,6 +136,9 @@ func newPartition(tp kafka.TopicPartition, self kafka.NodeID, log *storage.Log, 
 	return p
 }
 
+// TopicPartition is the partition's name.
+func (p *Partition) TopicPartition() kafka.TopicPartition { return p.tp }
+
 // TopicID of the partition's topic.
 func (p *Partition) TopicID() kafka.TopicID { return p.id }
 
@@ -168,8 +171,15 @@ func (p *Partition) Leading() (kafka.LeaderEpoch, bool) {
 	return r.epoch, r.leader && r.failed == nil
 }
 
-// flushed is the log's hook: its flushed end moved.
-func (p *Partition) flushed(int64) { p.advance() }
+// flushed is the log's hook: its flushed end moved. A leader's mark may move
+// with it; a follower has more to claim.
+func (p *Partition) flushed(int64) {
+	if !p.role.Load().leader {
+		p.watchers.wake()
+		return
+	}
+	p.advance()
+}
 
 // advance takes over new positions and wakes those who waited for them.
 func (p *Partition) advance() {
@@ -441,7 +451,7 @@ func (p *Partition) enter(t term) error {
 func (p *Partition) close() {
 	p.mu.Lock()
 	r := *p.role.Load()
-	r.leader = false
+	r.leader, r.of = false, kafka.NoNode
 	p.role.Store(&r)
 	waiting := p.commits.Fail(int32(r.epoch), kerr.NotLeaderForPartition)
 	p.mu.Unlock()

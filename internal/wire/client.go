@@ -132,6 +132,9 @@ func (c *Client) write(ctx context.Context, b []byte) error {
 	return err
 }
 
+// Done is closed once Wait does not block.
+func (k *Call) Done() <-chan struct{} { return k.done }
+
 // Wait blocks until the answer came, the connection ended or ctx ends; then the answer
 // is dropped when it comes. Answers of the protocol that carry error codes are answers.
 func (k *Call) Wait(ctx context.Context) (kmsg.Response, error) {
