@@ -14,8 +14,10 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/life"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/metastore/etcdstore"
 	"github.com/barnabas-mq/barnabas/internal/replica"
+	"github.com/barnabas-mq/barnabas/internal/replica/fetcher"
 	"github.com/barnabas-mq/barnabas/internal/server"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/telemetry/otlp"
@@ -28,6 +30,8 @@ type parts struct {
 	replicas *replica.Manager
 	keeper   *imageKeeper
 	control  *control
+	inSync   *inSync
+	fetchers *fetcher.Fetchers
 	cluster  *wishes
 	groups   *groups
 	pushed   *otlp.Store // metrics of clients
@@ -62,12 +66,21 @@ func (b *Broker) build() error {
 		p.keeper.moved(a)
 		p.control.dirsChanged()
 	}
+	p.inSync = newInSync(p.keeper, p.store, p.replicas, n.Replication.Lag, b.log.With("part", "replica"))
+	p.replicas.Propose = p.inSync.propose
+	p.fetchers = fetcher.New(b.fetcherConfig())
+	p.replicas.Entered = p.fetchers.Entered
 	if b.cfg.Bool("auto.leader.rebalance.enable") {
 		p.control.rebalance = time.Duration(b.cfg.Int("leader.imbalance.check.interval.seconds")) * time.Second
 	}
 	p.cluster = newWishes(p.keeper, p.store, p.replicas, b.log.With("part", "metadata"))
 	p.groups = newGroups(s, p.keeper, p.cluster, p.replicas, b.log.With("part", "groups"), b.reg)
-	p.keeper.published = p.groups.follow
+	p.keeper.published = func(img *meta.Image, d *meta.Delta, resync bool) {
+		p.groups.follow(img, d, resync)
+		if len(d.BrokersUp)+len(d.BrokersChanged) > 0 {
+			p.fetchers.Wake()
+		}
+	}
 	p.dynamic = &dynamic{settings: s, parts: p}
 	p.keeper.carryOut = p.dynamic.carryOut
 	b.reg.MustRegister(p.groups.Collector())
@@ -236,6 +249,8 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
 		{Name: "registration", Start: b.intime(b.register)},
 		{Name: "controller", Run: p.control.Run},
+		{Name: "in-sync replicas", Run: p.inSync.Run},
+		{Name: "followers", Run: p.fetchers.Run},
 		{Name: "readiness", Start: b.awaitReady},
 	}
 	if b.node.Admin == "" {

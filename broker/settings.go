@@ -27,6 +27,7 @@ func (s *settings) forPartition(img *meta.Image, topic string) (storage.Config, 
 	return log, replica.Rules{
 		Batch:     rules,
 		MinInSync: t.MinInsync,
+		Lag:       c.Duration("replica.lag.time.max.ms"),
 		Durable:   t.Durable,
 		Internal:  api.IsInternal(topic),
 	}

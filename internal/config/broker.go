@@ -23,10 +23,11 @@ type Broker struct {
 	Peers       []Listener // where the metadata members meet
 	Admin       string     // host:port of the admin HTTP, or ""
 
-	Metadata Metadata
-	Network  Network
-	Storage  Storage
-	Topics   Topics
+	Metadata    Metadata
+	Network     Network
+	Replication Replication
+	Storage     Storage
+	Topics      Topics
 }
 
 // Metadata is how the process reaches the cluster's metadata.
@@ -119,6 +120,7 @@ func (c *Config) Broker(host func() string) (Broker, error) {
 		return Broker{}, err
 	}
 	b.Network = c.Network()
+	b.Replication = c.replication()
 	b.Storage = c.storage(b.Storage.Dirs)
 	b.Topics = Topics{
 		Partitions:        int32(c.Int("num.partitions")),
