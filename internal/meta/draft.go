@@ -125,7 +125,7 @@ func (d *draft) put(e kv.KV) {
 	case kindFeatures:
 		err = hold(&d.img.features, e, decodeFeatures)
 	case kindCluster:
-		err = hold(&d.img.cluster, e, decodeCluster)
+		err = hold(&d.img.cluster, e, DecodeCluster)
 	case kindProducerIDs:
 		err = hold(&d.img.producerIDs, e, DecodeProducerIDs)
 	}

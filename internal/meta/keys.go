@@ -11,6 +11,21 @@ import (
 // Root is the prefix under which every cluster's keys lie.
 const Root = "/barnabas/"
 
+// StoreCluster names the cluster that a broker joins which is of none yet. It
+// lies beside the clusters' keys: it is written with the first of them, once.
+const StoreCluster = Root + "cluster"
+
+// ClusterOf is the id of the cluster that a key is of; ok is false for a key
+// that is of none.
+func ClusterOf(key string) (id string, ok bool) {
+	rest, ok := strings.CutPrefix(key, Root)
+	if !ok {
+		return "", false
+	}
+	id, _, ok = strings.Cut(rest, "/")
+	return id, ok && id != ""
+}
+
 // Keys builds the keys of one cluster.
 type Keys struct{ prefix string }
 

@@ -191,7 +191,8 @@ func (c Cluster) Encode() []byte {
 	return encode(&clusterValue{clusterSchema.version, c.ID, c.CreatedAtMs}, nil)
 }
 
-func decodeCluster(e kv.KV) (Cluster, error) {
+// DecodeCluster reads the value as a transaction's answer holds it.
+func DecodeCluster(e kv.KV) (Cluster, error) {
 	var v clusterValue
 	if _, err := decode(e.Value, &v); err != nil {
 		return Cluster{}, err

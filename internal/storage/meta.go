@@ -128,7 +128,7 @@ func NewUUID() kafka.UUID {
 
 // writeFormat formats an empty directory.
 func (d *logDir) writeFormat() error {
-	d.id = NewUUID()
+	d.id, d.cluster = NewUUID(), d.m.cfg.ClusterID
 	d.format = formatFile{Format: FormatVersion}
 	if err := d.saveFormat(); err != nil {
 		return err

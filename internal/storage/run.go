@@ -24,7 +24,7 @@ const tick = time.Second
 
 // Claim locks the directories and decides whether they are ours; empty ones are
 // formatted. One that is refused is an error (RefusedError) and leaves all of
-// them untouched. Afterwards ClusterID is known.
+// them untouched. Afterwards ClusterID is known, if they are of a cluster.
 func (m *Manager) Claim() error {
 	if len(m.dirs) == 0 {
 		return errors.New("no log directory is configured (log.dirs)")
@@ -37,15 +37,18 @@ func (m *Manager) Claim() error {
 	return nil
 }
 
-// ClusterID is the cluster that the claimed directories belong to.
-func (m *Manager) ClusterID() string { return m.cfg.ClusterID }
-
 // Open opens every log in the directories, which it claims when nobody did, and
 // recovers what was not closed in order. A directory that cannot be read is
 // offline.
 func (m *Manager) Open(ctx context.Context) error {
 	if !m.claimed {
 		if err := m.Claim(); err != nil {
+			return err
+		}
+	}
+	if m.cfg.ClusterID == "" {
+		if err := m.Join(NewUUID().String()); err != nil {
+			m.unlock()
 			return err
 		}
 	}
@@ -176,24 +179,6 @@ func mkdirDurable(fsys vfs.FS, path string) error {
 		return nil
 	}
 	return fsys.SyncDir(parent)
-}
-
-// agreeOnCluster sets the cluster's id: the one that is configured, or that the
-// directories have, or, when all are empty, a new one.
-func (m *Manager) agreeOnCluster(fresh []bool) error {
-	for i, d := range m.dirs {
-		switch {
-		case fresh[i] || d.cluster == "" || d.cluster == m.cfg.ClusterID:
-		case m.cfg.ClusterID == "":
-			m.cfg.ClusterID = d.cluster
-		default:
-			return d.refuse("belongs to cluster %s, not %s: set log.dirs to this cluster's directory or an empty one", d.cluster, m.cfg.ClusterID)
-		}
-	}
-	if m.cfg.ClusterID == "" {
-		m.cfg.ClusterID = NewUUID().String()
-	}
-	return nil
 }
 
 func (m *Manager) unlock() {

@@ -21,9 +21,11 @@ type Registration struct {
 // Register plans b's registration under lease (0: none), in two steps because
 // a put over a registration would keep its create revision and silently drop
 // its lease (safety 1). existing is what the key holds, nil for nothing: it is
-// removed when it is of the same broker's earlier start, which shows in a
-// directory id that both have, and refused with DUPLICATE_BROKER_REGISTRATION
-// otherwise. What b lost since is resigned before (Resign).
+// removed when it is of b's earlier session or of the same broker's earlier start,
+// which shows in a directory id that both have, and refused with
+// DUPLICATE_BROKER_REGISTRATION otherwise. Without a lease b is a single node:
+// nobody else reaches its store, and another registration without one is its own,
+// on directories that it had before. What b lost since is resigned before (Resign).
 func Register(keys meta.Keys, existing *meta.Broker, b *meta.Broker, lease int64) (Registration, error) {
 	key := keys.Broker(b.ID)
 	r := Registration{Put: kv.Txn{
@@ -34,10 +36,10 @@ func Register(keys meta.Keys, existing *meta.Broker, b *meta.Broker, lease int64
 	if existing == nil {
 		return r, nil
 	}
-	if existing.StartID == b.StartID {
+	if existing.StartID == b.StartID && existing.Lease == lease {
 		return Registration{Done: true}, nil
 	}
-	ours := slices.ContainsFunc(existing.Dirs, func(d kafka.DirID) bool { return slices.Contains(b.Dirs, d) })
+	ours := existing.StartID == b.StartID || lease == 0 && existing.Lease == 0 || slices.ContainsFunc(existing.Dirs, func(d kafka.DirID) bool { return slices.Contains(b.Dirs, d) })
 	if !ours {
 		return Registration{}, refuse(kerr.DuplicateBrokerRegistration,
 			"node.id %d is in use by another broker%s, which has other data directories: give this one a node.id of its own", b.ID, at(existing))

@@ -28,6 +28,17 @@ func Bootstrap(clusterID string, nowMs int64) kv.Txn {
 	}
 }
 
+// Begin is Bootstrap for the first cluster of a store, which whoever is of no
+// cluster joins: of several that begin at once one does, and the others read
+// its id. It fails, too, when the cluster is there already.
+func Begin(clusterID string, nowMs int64) kv.Txn {
+	t := Bootstrap(clusterID, nowMs)
+	t.If = append(t.If, kv.Absent(meta.StoreCluster))
+	t.Then = append(t.Then, kv.PutOp(meta.StoreCluster, meta.Cluster{ID: clusterID, CreatedAtMs: nowMs}.Encode(), 0))
+	t.Else = append(t.Else, kv.GetOp(meta.StoreCluster))
+	return t
+}
+
 // ConfigChange sets and removes overrides; the values are checked already.
 type ConfigChange struct {
 	Set    map[string]string
