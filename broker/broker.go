@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,6 +22,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/levels"
 	"github.com/barnabas-mq/barnabas/internal/life"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -44,7 +46,9 @@ type Options struct {
 	// Version is told on the admin listener's metrics; "" is "unknown".
 	Version string
 
-	files vfs.FS // of the log directories; nil is the real one
+	files vfs.FS               // of the log directories; nil is the real one
+	store metastore.Store      // of the metadata; nil is etcd, as the configuration says
+	clock func() time.Duration // of the session; nil is the system's
 }
 
 // Broker is one broker, with the metadata store in it where it votes.
@@ -101,7 +105,7 @@ func New(o Options) (*Broker, error) {
 		b.files = vfs.Real
 	}
 	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o.Version))
-	return b, b.build()
+	return b, b.build(o)
 }
 
 func buildInfo(version string) prometheus.Collector {
@@ -117,11 +121,8 @@ func buildInfo(version string) prometheus.Collector {
 
 // supported refuses what this version cannot be part of.
 func supported(n config.Broker) error {
-	switch {
-	case !n.IsBroker:
+	if !n.IsBroker {
 		return errors.New("process.roles: a controller without a broker is not supported yet: use broker,controller")
-	case len(n.Metadata.Voters) > 1:
-		return errors.New("controller.quorum.voters: more than one voter is not supported yet: leave it out, or name this node alone")
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func (c *control) step(ctx context.Context, deltas []delta) time.Duration {
 	ok = c.nameCordoned(ctx, img, epoch) && ok
 	ok = c.nameDirs(ctx, img, epoch) && ok
 	holder, held := img.ControllerHolder()
+	if self, ok := img.Broker(c.self); ok && self.Leaving && !held {
+		return sweepEvery // the place is for those who stay
+	}
 	if !held || holder.Node != c.self || holder.BrokerEpoch != epoch {
 		c.electedAt = 0
 		ok = c.campaign(ctx, img, epoch) && ok
@@ -314,20 +317,26 @@ func (c *control) send(ctx context.Context, keys meta.Keys, batches []plan.Batch
 // txn carries out a transaction that may be sent twice without harm, and again
 // for as long as its outcome is unknown.
 func txn(ctx context.Context, store metastore.Store, t kv.Txn) (kv.TxnResult, error) {
+	return retried(ctx, func() (kv.TxnResult, error) { return store.Txn(ctx, t) })
+}
+
+// retried asks the store again while it is away.
+func retried[R any](ctx context.Context, ask func() (R, error)) (R, error) {
+	var none R
 	for {
-		res, err := store.Txn(ctx, t)
+		res, err := ask()
 		if err == nil {
 			return res, nil
 		}
 		if ctx.Err() != nil {
-			return kv.TxnResult{}, context.Cause(ctx)
+			return none, context.Cause(ctx)
 		}
 		if !errors.Is(err, metastore.ErrMaybe) && !errors.Is(err, metastore.ErrUnavailable) {
-			return kv.TxnResult{}, err
+			return none, err
 		}
 		select {
 		case <-ctx.Done():
-			return kv.TxnResult{}, context.Cause(ctx)
+			return none, context.Cause(ctx)
 		case <-time.After(controlRetry / 10):
 		}
 	}

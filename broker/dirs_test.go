@@ -70,8 +70,22 @@ type process struct {
 
 func startBroker(t *testing.T, files vfs.FS, set ...string) *process {
 	t.Helper()
-	set = append([]string{"listeners=PLAINTEXT://127.0.0.1:0", "barnabas.admin.listener="}, set...)
-	b, err := New(Options{Set: set, files: files})
+	return startWith(t, Options{files: files, Set: set})
+}
+
+// startWith starts a broker on a port of its own, and waits until it serves.
+func startWith(t *testing.T, o Options) *process {
+	t.Helper()
+	p := launch(t, o)
+	p.serves()
+	return p
+}
+
+// launch begins to start one.
+func launch(t *testing.T, o Options) *process {
+	t.Helper()
+	o.Set = append([]string{"listeners=PLAINTEXT://127.0.0.1:0", "barnabas.admin.listener="}, o.Set...)
+	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +93,23 @@ func startBroker(t *testing.T, files vfs.FS, set ...string) *process {
 	p := &process{t: t, b: b, stop: cancel, done: make(chan error, 1)}
 	go func() { p.done <- b.Run(ctx) }()
 	t.Cleanup(p.end)
+	return p
+}
+
+// serves waits until the broker does, and makes the client.
+func (p *process) serves() {
+	p.t.Helper()
 	select {
-	case <-b.Ready():
+	case <-p.b.Ready():
 	case err := <-p.done:
 		p.done <- err
-		t.Fatalf("broker ended at its start: %v", err)
+		p.t.Fatalf("broker ended at its start: %v", err)
 	}
-	p.cl, err = kgo.NewClient(kgo.SeedBrokers(b.Addr("PLAINTEXT")), kgo.MetadataMinAge(20*time.Millisecond))
+	var err error
+	p.cl, err = kgo.NewClient(kgo.SeedBrokers(p.b.Addr("PLAINTEXT")), kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	return p
 }
 
 func (p *process) end() {
@@ -127,12 +147,21 @@ func (p *process) produce(topic string, id [16]byte, partition int32, acks int16
 }
 
 func (p *process) send(topic string, id [16]byte, partition int32, acks int16, value string) (code int16, err error) {
+	resp, err := p.cl.Broker(1).Request(p.ctx(), p.produceRequest(topic, id, partition, acks, value))
+	if err != nil {
+		return 0, err
+	}
+	return resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, nil
+}
+
+// produceRequest is one of one record.
+func (p *process) produceRequest(topic string, id [16]byte, partition int32, acks int16, value string) *kmsg.ProduceRequest {
 	var b batch.Builder
 	b.Reset(batch.Options{})
 	b.Append(time.Now().UnixMilli(), nil, []byte(value))
 	records, _, err := b.Build(nil)
 	if err != nil {
-		return 0, err
+		p.t.Fatal(err)
 	}
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = acks, 10_000
@@ -142,11 +171,7 @@ func (p *process) send(topic string, id [16]byte, partition int32, acks int16, v
 	rp.Partition, rp.Records = partition, records
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
-	resp, err := p.cl.Broker(1).Request(p.ctx(), req)
-	if err != nil {
-		return 0, err
-	}
-	return resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, nil
+	return req
 }
 
 // leaders are the partitions' leaders as clients are told.

@@ -2,10 +2,8 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
@@ -106,38 +104,20 @@ func (d *dynamic) hand(c *config.Config) {
 	d.parts.setCordoned(c.List("cordoned.log.dirs"))
 }
 
-// openLogs opens the logs under the dynamic settings that the metadata store
-// holds already. Recovery takes its time; only the store must answer in time.
-func (b *Broker) openLogs(ctx context.Context) error {
-	if err := b.intime(b.readSettings)(ctx); err != nil {
-		return err
-	}
-	return b.parts.logs.Open(ctx)
-}
-
 // readSettings puts the dynamic settings into effect that the metadata store holds.
 func (b *Broker) readSettings(ctx context.Context) error {
 	p := &b.parts
 	keys := p.keeper.Image().Keys()
-	for {
+	page, err := retried(ctx, func() (metastore.Page, error) {
 		kvs, rev, err := metastore.ListAll(ctx, p.store, keys.BrokerConfigs(), 1000)
-		if err == nil {
-			img, _ := meta.FromListing(p.keeper.Image().ClusterID(), kvs, rev)
-			p.dynamic.carryOut(img)
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if !errors.Is(err, metastore.ErrUnavailable) && !errors.Is(err, metastore.ErrMaybe) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(controlRetry / 10):
-		}
+		return metastore.Page{KVs: kvs, Rev: rev}, err
+	})
+	if err != nil {
+		return err
 	}
+	img, _ := meta.FromListing(p.keeper.Image().ClusterID(), page.KVs, page.Rev)
+	p.dynamic.carryOut(img)
+	return nil
 }
 
 // DescribeTopic, DescribeGroup, DescribeBroker and Alter implement

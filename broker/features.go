@@ -12,6 +12,9 @@ func (w *wishes) updateFeatures(ctx context.Context, updates []plan.FeatureUpdat
 	for {
 		changed := w.keeper.Changed()
 		img := w.keeper.Image()
+		if img.Revision() == 0 {
+			return errNotJoined
+		}
 		t, ok, err := plan.UpdateFeatures(img, w.self, supportedFeatures(), updates)
 		if err != nil || !ok || validate {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/life"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
 	"github.com/barnabas-mq/barnabas/internal/metastore/etcdstore"
 	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/replica/fetcher"
@@ -26,7 +27,9 @@ import (
 // parts of a broker, made by build and started by sequence.
 type parts struct {
 	logs     *storage.Manager
-	store    *etcdstore.Store
+	store    metastore.Store
+	engine   func(context.Context) error // runs the store
+	member   *member
 	replicas *replica.Manager
 	keeper   *imageKeeper
 	control  *control
@@ -38,26 +41,28 @@ type parts struct {
 	server   *server.Server
 	dynamic  *dynamic
 
+	opened, begun chan struct{} // closed once the logs are open, and the metadata can be followed
+
 	adminAddr atomic.Pointer[net.Addr]
 	dirFailed chan error // the last log directory is gone
 }
 
 // build makes the parts that need no I/O to be made.
-func (b *Broker) build() error {
+func (b *Broker) build(o Options) error {
 	n, p := b.node, &b.parts
 	s := newSettings(b.cfg, n.NodeID, b.log.With("part", "config"))
 	p.dirFailed = make(chan error, 1)
 	p.logs = storage.New(b.storageConfig(s), b.files, b.log.With("part", "storage"), b.reg)
 	p.logs.SetMoveRate(n.Storage.MoveBytesPerSecond)
-	var err error
-	p.store, err = etcdstore.New(b.metadataConfig(), b.log.With("part", "metadata"), b.reg)
-	if err != nil {
+	p.opened, p.begun = make(chan struct{}), make(chan struct{})
+	if err := b.buildStore(o); err != nil {
 		return err
 	}
 	p.replicas = replica.NewManager(n.NodeID, p.logs, s.forPartition, b.log.With("part", "replica"))
 	b.reg.MustRegister(p.replicas.Collector())
 	p.keeper = newImageKeeper(n.NodeID, b.startID, p.replicas, b.log.With("part", "metadata"))
 	s.image = p.keeper.Image
+	b.buildMember(o)
 	p.control = &control{
 		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
 		offline: b.offlineDirs, cordoned: p.logs.Cordoned, dirFailed: make(chan struct{}, 1), patience: n.Storage.OfflineReportingTimeout,
@@ -82,12 +87,42 @@ func (b *Broker) build() error {
 		}
 	}
 	p.dynamic = &dynamic{settings: s, parts: p}
-	p.keeper.carryOut = p.dynamic.carryOut
+	p.keeper.carryOut = func(img *meta.Image) {
+		p.member.look(img)
+		p.dynamic.carryOut(img)
+	}
 	b.reg.MustRegister(p.groups.Collector())
 	p.pushed = otlp.NewStore(int(b.cfg.Int("telemetry.max.bytes")), nil)
 	b.reg.MustRegister(p.pushed)
 	p.server = server.New(b.serverConfig(), b.handlers(s).Table())
 	return nil
+}
+
+// buildStore makes the metadata store, unless there is one.
+func (b *Broker) buildStore(o Options) error {
+	p := &b.parts
+	if o.store != nil {
+		p.store, p.engine = o.store, func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}
+		return nil
+	}
+	s, err := etcdstore.New(b.metadataConfig(), b.log.With("part", "metadata"), b.reg)
+	if err != nil {
+		return err
+	}
+	p.store, p.engine = s, s.Run
+	return nil
+}
+
+func (b *Broker) buildMember(o Options) {
+	p, n := &b.parts, b.node
+	p.member = newMember(n.NodeID, b.startID, p.store, p.keeper, b.log.With("part", "metadata"))
+	p.member.tells, p.member.wait, p.member.clock = b.registration, n.Metadata.ShutdownTimeout, o.clock
+	if o.store != nil || !n.Metadata.Alone() {
+		p.member.ttl = n.Metadata.SessionTimeout
+	}
 }
 
 func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
@@ -110,6 +145,7 @@ func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
 		NodeID:             b.node.NodeID,
 		ProducerExpiration: n.ProducerIDExpiry,
 		Cordoned:           n.Cordoned,
+		ClusterID:          b.node.Metadata.ClusterID,
 		MoveWorkers:        n.MoveWorkers,
 		DirFailed:          b.dirFailed,
 	}
@@ -236,21 +272,26 @@ func (b *Broker) offlineDirs() []kafka.DirID {
 }
 
 // sequence is the order of the start; the stop goes the other way, each part
-// gone before the one above it is asked to go.
+// gone before the one above it is asked to go. The listeners are open before the
+// metadata is there and the logs are (safety 36); the broker is a member for
+// longer than its logs are open, and leaves while it still serves.
 func (b *Broker) sequence() []life.Part {
 	p := &b.parts
 	seq := []life.Part{
 		{Name: "log directory", Start: b.claim, Run: b.watchDirs},
-		{Name: "metadata store", Run: p.store.Run},
-		{Name: "logs", Start: b.openLogs, Run: b.runLogs},
+		{Name: "metadata store", Run: p.engine},
+		{Name: "registration", Run: p.member.Run},
+		{Name: "logs", Run: b.runLogs},
 		{Name: "group coordinator", Run: p.groups.run.Run},
-		{Name: "metadata", Start: b.intime(b.beginMetadata), Run: b.follow},
+		{Name: "metadata", Run: b.follow},
 		{Name: "wishes", Run: p.cluster.Run},
 		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
-		{Name: "registration", Start: b.intime(b.register)},
+		{Name: "start", Start: b.begin},
+		{Name: "membership", Start: b.intime(p.member.join)},
 		{Name: "controller", Run: p.control.Run},
 		{Name: "in-sync replicas", Run: p.inSync.Run},
 		{Name: "followers", Run: p.fetchers.Run},
+		{Name: "handing over", Run: p.member.leave},
 		{Name: "readiness", Start: b.awaitReady},
 	}
 	if b.node.Admin == "" {

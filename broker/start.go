@@ -9,7 +9,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/config"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
-	"github.com/barnabas-mq/barnabas/internal/meta/kv"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
@@ -25,8 +24,7 @@ func supportedFeatures() map[string][2]int16 {
 	}
 }
 
-// claim takes the log directories, or refuses them without touching anything,
-// and learns from them which cluster this is.
+// claim takes the log directories, or refuses them without touching anything.
 func (b *Broker) claim(ctx context.Context) error {
 	if n, known := openFilesLimit(); known {
 		b.log.Info("open files and connections are limited", "open_files", n)
@@ -34,7 +32,6 @@ func (b *Broker) claim(ctx context.Context) error {
 	if err := b.parts.logs.Claim(); err != nil {
 		return err
 	}
-	b.parts.keeper.begin(b.parts.logs.ClusterID())
 	return ctx.Err()
 }
 
@@ -48,10 +45,50 @@ func (b *Broker) watchDirs(ctx context.Context) error {
 	}
 }
 
-// runLogs serves the logs, and at the end brings them into order: flushed,
-// marked clean, and only then the registration is given up (safety 35).
+// begin brings up what is below the listeners, which are open by now: while the
+// metadata store is away, or logs are recovered, clients are told to come again
+// (safety 36).
+func (b *Broker) begin(ctx context.Context) error {
+	p := &b.parts
+	if err := b.intime(b.findCluster)(ctx); err != nil {
+		return err
+	}
+	if err := p.logs.Open(ctx); err != nil {
+		return err
+	}
+	close(p.opened)
+	if err := b.intime(b.beginMetadata)(ctx); err != nil {
+		return err
+	}
+	close(p.begun)
+	return nil
+}
+
+// findCluster finds out which cluster this is, and reads the dynamic settings
+// that its metadata hold: the logs are opened under them.
+func (b *Broker) findCluster(ctx context.Context) error {
+	p := &b.parts
+	id, err := identify(ctx, p.store, p.logs.ClusterID(), b.node.Metadata.ClusterID != "")
+	if err != nil {
+		return err
+	}
+	if err := p.logs.Join(id); err != nil {
+		return err
+	}
+	p.keeper.begin(id)
+	return b.readSettings(ctx)
+}
+
+// runLogs serves the logs, and at the end brings them into order: flushed and
+// marked clean. Only then the registration is given up (safety 35).
 func (b *Broker) runLogs(ctx context.Context) error {
 	p := &b.parts
+	select {
+	case <-p.opened:
+	case <-ctx.Done():
+		p.logs.Release()
+		return nil
+	}
 	saved := make(chan struct{})
 	saving, stop := context.WithCancel(ctx)
 	go func() {
@@ -61,18 +98,9 @@ func (b *Broker) runLogs(ctx context.Context) error {
 	err := p.logs.Run(ctx)
 	stop()
 	<-saved
-	img := p.keeper.Image()
-	epoch := p.keeper.Epoch(img)
+	epoch := p.keeper.Epoch(p.keeper.Image())
 	p.replicas.Close()
-	err = errors.Join(err, p.logs.Close(epoch))
-	if epoch != 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if _, uerr := p.store.Txn(ctx, plan.Unregister(img.Keys(), b.node.NodeID, epoch)); uerr != nil {
-			b.log.Warn("registration stays until the next start", "err", uerr)
-		}
-	}
-	return err
+	return errors.Join(err, p.logs.Close(epoch))
 }
 
 // saveRevision notes from time to time, and at the end, how far this broker
@@ -115,14 +143,11 @@ func (b *Broker) intime(step func(context.Context) error) func(context.Context) 
 	}
 }
 
-// beginMetadata makes or checks the cluster's first keys, and gives up what
-// this broker no longer has.
+// beginMetadata checks the metadata against what the log directories have seen,
+// and gives up what this broker no longer has.
 func (b *Broker) beginMetadata(ctx context.Context) error {
 	p := &b.parts
 	id := p.keeper.Image().ClusterID()
-	if _, err := txn(ctx, p.store, plan.Bootstrap(id, time.Now().UnixMilli())); err != nil {
-		return fmt.Errorf("begin cluster %s: %w", id, err)
-	}
 	kvs, rev, err := metastore.ListAll(ctx, p.store, meta.KeysOf(id).Prefix(), 1000)
 	if err != nil {
 		return err
@@ -142,10 +167,16 @@ func (b *Broker) beginMetadata(ctx context.Context) error {
 // still answer sees what it changed.
 func (b *Broker) follow(ctx context.Context) error {
 	p := &b.parts
-	prefix := p.keeper.Image().Keys().Prefix()
-	return metastore.NewFollower(p.store, prefix, func(u metastore.Update) error {
+	select {
+	case <-p.begun:
+	case <-ctx.Done():
+		return nil
+	}
+	f := metastore.NewFollower(p.store, p.keeper.Image().Keys().Prefix(), func(u metastore.Update) error {
 		return p.keeper.apply(ctx, u)
-	}, b.log.With("part", "metadata")).Run(ctx)
+	}, b.log.With("part", "metadata"))
+	p.member.follower.Store(f)
+	return f.Run(ctx)
 }
 
 // resign takes this broker out of the ISR of partitions whose log it lost,
@@ -181,51 +212,6 @@ func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 		}
 	}
 	return nil
-}
-
-// register makes this broker known under a new epoch, once its listeners are open.
-func (b *Broker) register(ctx context.Context) error {
-	p := &b.parts
-	if err := p.keeper.Await(ctx, 1); err != nil {
-		return err
-	}
-	img := p.keeper.Image()
-	for _, other := range img.Brokers() {
-		if other.ID != b.node.NodeID {
-			return fmt.Errorf("broker %d is registered at this metadata store: clusters are not supported yet", other.ID)
-		}
-	}
-	existing, _ := img.Broker(b.node.NodeID)
-	self := b.registration()
-	r, err := plan.Register(img.Keys(), existing, self, 0)
-	if err != nil {
-		return err
-	}
-	steps := []kv.Txn{r.Put}
-	if r.Remove != nil {
-		steps = []kv.Txn{*r.Remove, r.Put}
-	}
-	if r.Done {
-		steps = nil
-	}
-	var rev int64
-	for _, s := range steps {
-		res, err := txn(ctx, p.store, s)
-		if err != nil {
-			return err
-		}
-		if !res.Succeeded && len(res.Gets) > 0 && len(res.Gets[0]) > 0 {
-			other, err := meta.DecodeBroker(b.node.NodeID, res.Gets[0][0])
-			if err != nil {
-				return err
-			}
-			if other.StartID != b.startID { // our own put, whose first answer was lost, is fine
-				return fmt.Errorf("node.id %d is in use by another broker that registered just now", b.node.NodeID)
-			}
-		}
-		rev = res.Rev
-	}
-	return p.keeper.Await(ctx, rev)
 }
 
 func (b *Broker) registration() *meta.Broker {
@@ -276,13 +262,13 @@ func (b *Broker) readiness() error {
 		pr := p.logs.Progress()
 		return fmt.Errorf("starting: %d of %d logs open, %d bytes checked", pr.Opened.Load(), pr.Logs.Load(), pr.Bytes.Load())
 	}
-	if holder, held := img.ControllerHolder(); !held || holder.BrokerEpoch != epoch {
+	if !controlled(img) {
 		return errors.New("starting: no controller yet")
 	}
 	waiting := 0
 	for s := range img.PartitionsNaming(b.node.NodeID) {
-		if s.Leader < 0 {
-			continue // nobody can lead it: its log is lost
+		if s.Leader != b.node.NodeID {
+			continue // another leads it, or nobody can: its log is lost
 		}
 		t, _, _ := img.Partition(s.ID())
 		part, ok := p.replicas.Get(kafka.TopicPartition{Topic: t.Name, Partition: s.Partition})
@@ -298,6 +284,16 @@ func (b *Broker) readiness() error {
 		return fmt.Errorf("starting: %d partitions have no leader yet", waiting)
 	}
 	return nil
+}
+
+// controlled: a registered broker is the controller.
+func controlled(img *meta.Image) bool {
+	c, held := img.ControllerHolder()
+	if !held {
+		return false
+	}
+	b, there := img.Broker(c.Node)
+	return there && b.Epoch == c.BrokerEpoch
 }
 
 // healthy says what is broken beyond what waiting mends, or nil.

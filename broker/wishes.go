@@ -82,7 +82,7 @@ func (w *wishes) grow(ctx context.Context, validate bool, plans func(*meta.Image
 		img := w.keeper.Image()
 		epoch := w.keeper.Epoch(img)
 		if epoch == 0 && !validate {
-			return kerr.BrokerNotAvailable
+			return errNotJoined
 		}
 		m, id, err := plans(img, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: storage.NewUUID()})
 		if err != nil || validate {
@@ -189,6 +189,9 @@ func (w *wishes) Configure(ctx context.Context, scope config.Scope, name string,
 	for {
 		changed := w.keeper.Changed()
 		img := w.keeper.Image()
+		if img.Revision() == 0 {
+			return errNotJoined
+		}
 		t, ok, err := configure(img, scope, name, change)
 		if err != nil || !ok || validate {
 			return err

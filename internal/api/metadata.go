@@ -138,6 +138,8 @@ func (a *API) describeNamed(img *meta.Image, r *server.Request, req *kmsg.Metada
 		case err == nil && a.allow(r, acl.Describe, acl.Topic, t.Name):
 			resp.Topics = append(resp.Topics, a.describe(img, r, req, t))
 			continue
+		case img.Revision() == 0:
+			err = kerr.LeaderNotAvailable // the metadata are not there yet
 		case byID:
 			err = kerr.UnknownTopicID // also for one whose name stays hidden
 		case !a.allow(r, acl.Describe, acl.Topic, name):
@@ -211,8 +213,9 @@ func describePartition(img *meta.Image, r *server.Request, s *meta.Partition) km
 }
 
 func (a *API) describeCluster(img *meta.Image, r *server.Request, req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse) {
-	id := img.ClusterID()
-	resp.ClusterID = &id
+	if id := img.ClusterID(); id != "" {
+		resp.ClusterID = &id
+	}
 	resp.ControllerID = -1
 	controller, _ := img.Controller()
 	for _, b := range img.Brokers() {

@@ -14,6 +14,9 @@ import (
 
 // resolve finds a topic by id or by name.
 func (a *API) resolve(img *meta.Image, byID bool, name string, id kafka.TopicID) (*meta.Topic, error) {
+	if img.Revision() == 0 {
+		return nil, kerr.NotLeaderForPartition // the metadata are not there yet: clients come again
+	}
 	if byID {
 		if t, ok := img.TopicByID(id); ok {
 			return t, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
@@ -38,14 +39,28 @@ type Metadata struct {
 	ClientPort     int32
 	Join           bool // an empty directory becomes a member of the voters' cluster
 	TLS            MetadataTLS
-	Plaintext      bool // several voters beyond loopback, without TLS
+	Plaintext      bool   // several voters beyond loopback, without TLS
+	ClusterID      string // as configured; "" for what the log directories or the store say
 	SessionTimeout time.Duration
+	// ShutdownTimeout bounds how long a stop waits for others to take over.
+	ShutdownTimeout time.Duration
 	// RegistrationTimeout bounds the broker's registration at its start.
 	RegistrationTimeout time.Duration
 }
 
 // MetadataTLS names files in PEM; all are empty for none.
 type MetadataTLS struct{ Certificate, Key, CA string }
+
+// minSession is what a metadata store grants at least.
+const minSession = 2 * time.Second
+
+// plainID: an id that can stand in a key and in a file as it is.
+func plainID(id string) bool {
+	return len(id) <= 64 && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}
+
+// Alone: this node carries the metadata, and nobody else reaches them.
+func (m Metadata) Alone() bool { return len(m.Voters) <= 1 && len(m.Endpoints) == 0 }
 
 // Votes says whether this node carries the embedded store.
 func (b Broker) Votes() bool {
@@ -207,7 +222,12 @@ func (c *Config) metadata(b *Broker) error {
 		return err
 	}
 	b.Metadata.RegistrationTimeout = c.Duration("initial.broker.registration.timeout.ms")
-	b.Metadata.SessionTimeout = c.Duration("broker.session.timeout.ms")
+	b.Metadata.SessionTimeout = max(c.Duration("broker.session.timeout.ms"), minSession)
+	b.Metadata.ShutdownTimeout = c.Duration("barnabas.shutdown.timeout.ms")
+	b.Metadata.ClusterID = c.Text("barnabas.cluster.id")
+	if id := b.Metadata.ClusterID; !plainID(id) {
+		return fmt.Errorf("barnabas.cluster.id: %q: letters, digits, - and _ are needed, 64 of them at most", id)
+	}
 	switch n := len(voters); {
 	case n != 0 && n != 1 && n != 3 && n != 5:
 		return fmt.Errorf("controller.quorum.voters: %d voters; one, three or five are needed", n)

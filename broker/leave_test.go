@@ -1,0 +1,176 @@
+package broker
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/api"
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/kv"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+)
+
+// pair starts two brokers with a topic of two partitions on both, the first of
+// them led by the first broker.
+func pair(t *testing.T, store metastore.Store, set ...string) (one, two *process) {
+	t.Helper()
+	one = startOn(t, store, "1", set...)
+	two = startOn(t, store, "2")
+	one.awaitImage(func() bool { return one.registered(2) != nil })
+	one.placed("t", [][]kafka.NodeID{{1, 2}, {2, 1}})
+	one.awaitImage(func() bool { return led(one, 0, 1) && led(one, 1, 2) && named(one) })
+	return one, two
+}
+
+func partition(p *process, n int32) *meta.Partition {
+	t, ok := p.image().Topic("t")
+	if !ok {
+		return nil
+	}
+	return t.Partitions[n]
+}
+
+func led(p *process, n int32, by kafka.NodeID) bool {
+	s := partition(p, n)
+	return s != nil && s.Leader == by
+}
+
+// named: every replica has named its directory, and can lead.
+func named(p *process) bool {
+	for n := range int32(2) {
+		for _, r := range partition(p, n).Replicas {
+			if r.Dir == kafka.DirUnassigned {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A broker that stops hands over first: when its registration is gone another
+// leads already, and its stop did not wait for a session to end. The
+// controller's place goes to those who stay (safety 35).
+func TestStopHandsOver(t *testing.T) {
+	for _, first := range []string{"the controller", "another"} {
+		t.Run(first+" stops", func(t *testing.T) {
+			mem := metastore.NewMem()
+			one, two := pair(t, mem)
+			goes, stays := one, two
+			if first == "another" {
+				goes, stays = two, one
+			}
+			away := goes.b.node.NodeID
+			var seen, orphaned atomic.Bool
+			carryOut := stays.hook(func(img *meta.Image) {
+				b, there := img.Broker(away)
+				seen.Store(seen.Load() || there && b.Leaving)
+				topic, _ := img.Topic("t")
+				for _, s := range topic.Partitions {
+					_, in := s.InSync(away)
+					if !there && (s.Leader == away || in) {
+						orphaned.Store(true)
+					}
+				}
+			})
+			defer carryOut()
+			began := time.Now()
+			goes.end()
+			if d := time.Since(began); d > 8*time.Second {
+				t.Errorf("the stop took %v", d)
+			}
+			stays.awaitImage(func() bool { return stays.registered(away) == nil })
+			if !seen.Load() || orphaned.Load() {
+				t.Errorf("it said that it leaves: %v; it went while it led or was in sync: %v", seen.Load(), orphaned.Load())
+			}
+			stays.awaitImage(func() bool {
+				return stays.readyNow() && led(stays, 0, stays.b.node.NodeID) && led(stays, 1, stays.b.node.NodeID)
+			})
+		})
+	}
+}
+
+func (p *process) readyNow() bool { return p.b.readiness() == nil }
+
+// hook has f told of every image before it is published, until the end.
+func (p *process) hook(f func(*meta.Image)) (end func()) {
+	k := p.b.parts.keeper
+	k.turn <- struct{}{}
+	before := k.carryOut
+	k.carryOut = func(img *meta.Image) { before(img); f(img) }
+	<-k.turn
+	return func() {
+		k.turn <- struct{}{}
+		k.carryOut = before
+		<-k.turn
+	}
+}
+
+// All of a cluster's brokers can stop at once: nobody waits for those who go, too.
+func TestAllStopAtOnce(t *testing.T) {
+	one, two := pair(t, metastore.NewMem())
+	one.stop()
+	two.stop()
+	for _, p := range []*process{one, two} {
+		if err := p.wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// handsOverInTime: what nobody takes keeps a stop for barnabas.shutdown.timeout.ms.
+func handsOverInTime(t *testing.T) {
+	mem := metastore.NewMem()
+	one, two := pair(t, mem, "barnabas.shutdown.timeout.ms=200")
+	// The other is out of sync for ever.
+	s := partition(one, 0)
+	next := s.Clone()
+	next.ISR = slices.DeleteFunc(next.ISR, func(r meta.Replica) bool { return r.Node == 2 })
+	key := one.image().Keys().State(s.Topic, s.Partition)
+	res, err := mem.Txn(t.Context(), kv.Txn{Then: []kv.Op{kv.PutOp(key, next.Encode(), 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.b.parts.keeper.Await(one.ctx(), res.Rev); err != nil {
+		t.Fatal(err)
+	}
+	one.stop()
+	if err := one.wait(); err != nil {
+		t.Error(err)
+	}
+	if !led(two, 0, 1) && !led(two, 0, -1) {
+		t.Errorf("led by %d", partition(two, 0).Leader)
+	}
+}
+
+// Where the metadata store is away nobody can be told, and a stop does not wait
+// for as long as it may.
+func TestStopWithoutTheStore(t *testing.T) {
+	mem := metastore.NewMem()
+	var watch stopwatch
+	one := startWith(t, Options{store: mem, clock: watch.read, Set: []string{"log.dirs=" + t.TempDir(), "broker.session.timeout.ms=2000"}})
+	two := startOn(t, mem, "2")
+	one.awaitImage(func() bool { return one.registered(2) != nil })
+	mem.Stall(true)
+	watch.set(time.Hour, time.Hour)
+	one.stop()
+	if err := one.wait(); err != nil {
+		t.Error(err)
+	}
+	mem.Stall(false)
+	two.awaitImage(func() bool { return two.registered(1) == nil }) // the session runs out
+}
+
+// placed makes a topic on given brokers.
+func (p *process) placed(name string, replicas [][]kafka.NodeID) {
+	p.t.Helper()
+	wish := api.NewTopic{Name: name, Partitions: -1, ReplicationFactor: -1}
+	for i, r := range replicas {
+		wish.Assignment = append(wish.Assignment, api.Assigned{Partition: int32(i), Replicas: r})
+	}
+	if _, err := p.b.parts.cluster.CreateTopic(p.ctx(), wish, false); err != nil {
+		p.t.Fatal(err)
+	}
+}
