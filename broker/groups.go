@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -30,6 +31,7 @@ type groups struct {
 	settings *settings
 	cfg      config.Groups
 	run      *coord.Runtime
+	valid    func() bool // this broker's session holds; nil: it needs none
 	log      *slog.Logger
 }
 
@@ -66,8 +68,28 @@ func (g *groups) partition(shard int32) (coord.Partition, bool) {
 	if !ok { // not a nil *replica.Partition in an interface
 		return nil, false
 	}
+	if g.valid != nil {
+		return fencedPartition{p, g.valid}, true
+	}
 	return p, true
 }
+
+// fencedPartition takes no writes while the broker is fenced: members that are
+// not heard then are not thrown out.
+type fencedPartition struct {
+	*replica.Partition
+	valid func() bool
+}
+
+func (p fencedPartition) Admit() error {
+	if !p.valid() {
+		return errFenced
+	}
+	return p.Partition.Admit()
+}
+
+// errFenced: another broker may coordinate by now.
+var errFenced = fmt.Errorf("%w: this broker's session may be over", kerr.NotCoordinator)
 
 // follow takes over a published image: who leads, and what the machines are to
 // know. It is called for each in order, by one goroutine at a time.
@@ -79,7 +101,7 @@ func (g *groups) follow(img *meta.Image, d *meta.Delta, resync bool) {
 			}
 		}
 	}
-	if t, ok := img.Topic(api.OffsetsTopic); ok && (resync || d.Empty() || touches(d, t)) {
+	if t, ok := img.Topic(api.OffsetsTopic); ok && (resync || d.Empty() || touches(d, t) || len(d.BrokersUp)+len(d.BrokersDown) > 0) {
 		for i := range t.Partitions {
 			g.elect(t, int32(i))
 		}
@@ -152,7 +174,20 @@ func (g *groups) Do(ctx context.Context, id string, cmd coord.Command) (any, err
 	if !ok {
 		return nil, kerr.CoordinatorNotAvailable // FindCoordinator makes the topic
 	}
-	return g.run.Do(ctx, shard, cmd)
+	return g.ask(ctx, shard, cmd)
+}
+
+// ask hands a command to a shard. A reply that was made by a coordinator which
+// may be none any more is not given (safety 31).
+func (g *groups) ask(ctx context.Context, shard int32, cmd coord.Command) (any, error) {
+	if g.valid != nil && !g.valid() {
+		return nil, errFenced
+	}
+	reply, err := g.run.Do(ctx, shard, cmd)
+	if err == nil && g.valid != nil && !g.valid() {
+		return nil, errFenced
+	}
+	return reply, err
 }
 
 // Each implements api.Groups. A shard that was given up meanwhile has nothing
@@ -164,7 +199,7 @@ func (g *groups) Each(ctx context.Context, cmd coord.Command) ([]any, error) {
 	}
 	var out []any
 	for i := range t.Partitions {
-		reply, err := g.run.Do(ctx, int32(i), cmd)
+		reply, err := g.ask(ctx, int32(i), cmd)
 		if errors.Is(err, kerr.NotCoordinator) {
 			continue
 		}

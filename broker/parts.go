@@ -86,6 +86,7 @@ func (b *Broker) build(o Options) error {
 			p.fetchers.Wake()
 		}
 	}
+	p.groups.valid = b.validity()
 	p.dynamic = &dynamic{settings: s, parts: p}
 	p.keeper.carryOut = func(img *meta.Image) {
 		p.member.look(img)
@@ -123,6 +124,14 @@ func (b *Broker) buildMember(o Options) {
 	if o.store != nil || !n.Metadata.Alone() {
 		p.member.ttl = n.Metadata.SessionTimeout
 	}
+}
+
+// validity is what requests are fenced by: nothing where there is no session.
+func (b *Broker) validity() func() bool {
+	if b.parts.member.ttl == 0 {
+		return nil
+	}
+	return b.parts.member.Valid
 }
 
 func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
@@ -217,6 +226,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 		Self:       b.node.NodeID,
 		Image:      p.keeper.Image,
 		Partitions: p.replicas,
+		Valid:      b.validity(),
 		Cluster:    p.cluster,
 		Groups:     p.groups,
 		Settings:   s,

@@ -94,6 +94,7 @@ type Deps struct {
 	Self       kafka.NodeID
 	Image      func() *meta.Image // the newest published one; never nil
 	Partitions Partitions
+	Valid      func() bool // this broker's session holds; nil: it is alone, and needs none
 	Cluster    Cluster
 	Groups     Groups
 	LogDirs    LogDirs

@@ -82,6 +82,7 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 	f.session = use
 	f.resolveAll()
 	f.readUntilEnough(ctx)
+	f.fence()
 	f.answer()
 	return nil
 }
@@ -110,6 +111,8 @@ func (f *fetch) resolveAll() {
 			it.err = kerr.TopicAuthorizationFailed
 		case it.partition < 0 || int(it.partition) >= len(it.topic.Partitions):
 			it.err = kerr.UnknownTopicOrPartition
+		case f.replica < 0:
+			it.err = f.fenced()
 		}
 		it.early = it.err != nil
 		f.items = append(f.items, it)

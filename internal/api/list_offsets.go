@@ -93,6 +93,9 @@ func (a *API) listOffset(r *server.Request, req *kmsg.ListOffsetsRequest, topic 
 		return replica.ListResult{}, err
 	}
 	p, err := a.hosted(t, in.Partition)
+	if err == nil && req.ReplicaID < 0 {
+		err = a.fenced()
+	}
 	if err != nil {
 		return replica.ListResult{}, err
 	}
@@ -106,5 +109,9 @@ func (a *API) listOffset(r *server.Request, req *kmsg.ListOffsetsRequest, topic 
 	case req.IsolationLevel == 1:
 		iso = replica.ReadCommitted
 	}
-	return p.ListOffset(in.Timestamp, iso, kafka.LeaderEpoch(in.CurrentLeaderEpoch))
+	found, err := p.ListOffset(in.Timestamp, iso, kafka.LeaderEpoch(in.CurrentLeaderEpoch))
+	if err == nil && req.ReplicaID < 0 {
+		err = a.fenced()
+	}
+	return found, err
 }

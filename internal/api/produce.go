@@ -125,6 +125,11 @@ func (p *produce) appendOne(now time.Time, t *meta.Topic, in *kmsg.ProduceReques
 	case p.req.Acks < -1 || p.req.Acks > 1:
 		return kerr.InvalidRequiredAcks
 	}
+	if p.req.Acks >= 0 {
+		if err := p.fenced(); err != nil {
+			return err
+		}
+	}
 	if b, _, err := batch.Next(in.Records); err == nil && b.Transactional() {
 		if p.req.TransactionID == nil {
 			return kerr.TransactionalIDAuthorizationFailed // nobody vouches for the producer
@@ -135,6 +140,9 @@ func (p *produce) appendOne(now time.Time, t *meta.Topic, in *kmsg.ProduceReques
 	res, err := partition.Append(now, in.Records, replica.AppendOpts{
 		Acks: p.req.Acks, Origin: storage.FromClient, AllowZstd: p.req.Version >= 7,
 	})
+	if err == nil && p.req.Acks >= 0 {
+		err = p.fenced() // it is appended, and may be lost to another leader
+	}
 	if err != nil {
 		if judged(err) {
 			out.LogStartOffset = partition.Log().Start()
