@@ -16,6 +16,10 @@ func clusterProofs() map[string]func(*testing.T) {
 		"barnabas.shutdown.timeout.ms": handsOverInTime,
 		"broker.session.timeout.ms":    holdsASession,
 		"barnabas.cluster.id":          keepsClustersApart,
+
+		"barnabas.metadata.client.port":      metadataForBrokers,
+		"controller.quorum.auto.join.enable": joinsAgain,
+		"barnabas.metadata.plaintext":        inPlainText,
 	}
 }
 
