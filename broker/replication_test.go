@@ -1,0 +1,162 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
+)
+
+// three are brokers on one metadata store, each with a replica of topic t.
+type three struct {
+	t     *testing.T
+	store metastore.Store
+	dirs  [4]string
+	nodes [4]*process // by id
+}
+
+func startThree(t *testing.T, partitions int) *three {
+	t.Helper()
+	c := &three{t: t, store: metastore.NewMem()}
+	for id := 1; id <= 3; id++ {
+		c.dirs[id] = t.TempDir()
+		c.start(id)
+	}
+	one := c.nodes[1]
+	one.awaitImage(func() bool { return len(one.image().Brokers()) == 3 })
+	var replicas [][]kafka.NodeID
+	for n := range partitions {
+		i := kafka.NodeID(n % 3)
+		replicas = append(replicas, []kafka.NodeID{i + 1, (i+1)%3 + 1, (i+2)%3 + 1})
+	}
+	one.placed("t", replicas)
+	c.whole()
+	return c
+}
+
+func (c *three) start(id int) {
+	c.t.Helper()
+	c.nodes[id] = startWith(c.t, Options{store: c.store, Set: []string{fmt.Sprintf("node.id=%d", id), "log.dirs=" + c.dirs[id],
+		"min.insync.replicas=2", "replica.lag.time.max.ms=10000"}})
+}
+
+// whole waits until every partition has three replicas in sync.
+func (c *three) whole() {
+	c.t.Helper()
+	for _, p := range c.nodes[1:] {
+		p.awaitImage(func() bool {
+			t, ok := p.image().Topic("t")
+			if !ok {
+				return false
+			}
+			for _, s := range t.Partitions {
+				if len(s.ISR) != 3 || s.Leader < 0 {
+					return false
+				}
+				for _, r := range s.ISR {
+					if r.Dir == kafka.DirUnassigned {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// copies waits until the replicas of a partition are committed up to an offset.
+func (c *three) copies(n int32, end int64) {
+	c.t.Helper()
+	for id, p := range c.nodes[1:] {
+		p.until(fmt.Sprintf("broker %d has t-%d up to %d", id+1, n, end), func() bool {
+			part, ok := p.b.parts.replicas.Get(kafka.TopicPartition{Topic: "t", Partition: n})
+			return ok && part.HighWatermark() == end && part.Log().End() == end
+		})
+	}
+}
+
+func (c *three) client(opts ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	var seeds []string
+	for _, p := range c.nodes[1:] {
+		seeds = append(seeds, p.b.Addr("PLAINTEXT"))
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(20 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(cl.Close)
+	return cl
+}
+
+// What is acknowledged with acks=all is on three disks.
+func TestRecordsAreOnAllReplicas(t *testing.T) {
+	c := startThree(t, 3)
+	cl := c.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for n := range 300 {
+		cl.Produce(c.nodes[1].ctx(), &kgo.Record{Topic: "t", Partition: int32(n % 3), Value: strconv.AppendInt(nil, int64(n), 10)}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := cl.Flush(c.nodes[1].ctx()); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int32(3) {
+		c.copies(n, 100)
+	}
+}
+
+// Brokers that stop and start again one after the other cost a producer
+// nothing, and everything acknowledged is read, once and in order (safety 35).
+func TestRollingRestart(t *testing.T) {
+	c := startThree(t, 1)
+	cl := c.client()
+	ctx, stop := context.WithCancel(t.Context())
+	var acked atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			if err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: "t", Value: []byte(strconv.Itoa(n))}).FirstErr(); err != nil {
+				done <- fmt.Errorf("record %d: %w", n, err)
+				return
+			}
+			acked.Add(1)
+		}
+		done <- nil
+	}()
+	for id := 1; id <= 3; id++ {
+		before := acked.Load()
+		c.nodes[id].end()
+		c.nodes[id%3+1].until("records go on", func() bool { return acked.Load() > before+20 })
+		c.start(id)
+		c.whole()
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	c.copies(0, acked.Load())
+	reader := c.client(kgo.ConsumeTopics("t"))
+	for n := int64(0); n < acked.Load(); {
+		got := reader.PollFetches(c.nodes[1].ctx())
+		if err := got.Err(); err != nil {
+			t.Fatal(err)
+		}
+		got.EachRecord(func(r *kgo.Record) {
+			if want := strconv.FormatInt(n, 10); r.Offset != n || string(r.Value) != want {
+				t.Fatalf("at %d stands %s, want %s", r.Offset, r.Value, want)
+			}
+			n++
+		})
+	}
+	t.Logf("%d records", acked.Load())
+}
