@@ -2,11 +2,13 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
+	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
 
 // makersAtOnce bounds the creations that are under way, so that those that
@@ -91,6 +93,9 @@ func (w *wishes) make(ctx context.Context, m *plan.Making, id kafka.TopicID) err
 // carryOut gives the revision at which all is made.
 func (w *wishes) carryOut(ctx context.Context, m *plan.Making) (rev int64, err error) {
 	res, err := txn(ctx, w.store, m.First)
+	if errors.Is(err, metastore.ErrLeaseGone) {
+		return 0, errNotJoined
+	}
 	if err != nil {
 		return 0, err
 	}

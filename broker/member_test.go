@@ -357,3 +357,19 @@ func TestNewDirectoriesOfASingleNode(t *testing.T) {
 		t.Errorf("a lost partition is led by %d", l[0])
 	}
 }
+
+// What is being made lies under its maker's lease, so that it is nobody's once
+// the maker is gone (safety 29).
+func TestMakesUnderItsLease(t *testing.T) {
+	mem := metastore.NewMem()
+	p := startOn(t, mem, "1")
+	p.createTopic("large", 200) // more than one transaction
+	w, err := mem.Watch(t.Context(), p.image().Keys().Prefix()+"pending/", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := (<-w.C()).Events[0]
+	if e.Deleted || e.KV.Lease == 0 || e.KV.Lease != p.registered(1).Lease {
+		t.Errorf("%+v, want lease %d", e.KV, p.registered(1).Lease)
+	}
+}

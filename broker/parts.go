@@ -30,6 +30,7 @@ type parts struct {
 	store    metastore.Store
 	engine   func(context.Context) error // runs the store
 	member   *member
+	pulse    *pulse
 	replicas *replica.Manager
 	keeper   *imageKeeper
 	control  *control
@@ -123,6 +124,9 @@ func (b *Broker) buildMember(o Options) {
 	p.member.tells, p.member.wait, p.member.clock = b.registration, n.Metadata.ShutdownTimeout, o.clock
 	if o.store != nil || !n.Metadata.Alone() {
 		p.member.ttl = n.Metadata.SessionTimeout
+	}
+	p.pulse = &pulse{
+		self: n.NodeID, listener: n.InterBroker, keeper: p.keeper, store: p.store, valid: p.member.Valid, log: b.log.With("part", "controller"),
 	}
 }
 
@@ -301,6 +305,7 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "controller", Run: p.control.Run},
 		{Name: "in-sync replicas", Run: p.inSync.Run},
 		{Name: "followers", Run: p.fetchers.Run},
+		{Name: "pulse", Run: p.pulse.Run},
 		{Name: "handing over", Run: p.member.leave},
 		{Name: "readiness", Start: b.awaitReady},
 	}

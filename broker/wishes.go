@@ -80,11 +80,14 @@ func (w *wishes) grow(ctx context.Context, validate bool, plans func(*meta.Image
 	for {
 		changed := w.keeper.Changed()
 		img := w.keeper.Image()
-		epoch := w.keeper.Epoch(img)
-		if epoch == 0 && !validate {
+		by := plan.Creator{Node: w.self, BrokerEpoch: w.keeper.Epoch(img), Token: storage.NewUUID()}
+		if by.BrokerEpoch == 0 && !validate {
 			return errNotJoined
 		}
-		m, id, err := plans(img, plan.Creator{Node: w.self, BrokerEpoch: epoch, Token: storage.NewUUID()})
+		if self, ok := img.Broker(w.self); ok {
+			by.Lease = self.Lease // what is half made when this broker goes is nobody's at once (safety 29)
+		}
+		m, id, err := plans(img, by)
 		if err != nil || validate {
 			return err
 		}
