@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
@@ -49,7 +50,7 @@ func freePort(t *testing.T) int {
 	}
 }
 
-func startTrio(t *testing.T) *trio {
+func startTrio(t *testing.T, set ...string) *trio {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
@@ -59,7 +60,7 @@ func startTrio(t *testing.T) *trio {
 	c := &trio{t: t, peer: freePort(t), client: freePort(t)}
 	for n := range c.brokers {
 		c.dirs[n] = t.TempDir()
-		c.launch(n)
+		c.launch(n, set...)
 	}
 	for _, p := range c.brokers {
 		p.serves()
@@ -160,5 +161,33 @@ func inPlainText(t *testing.T) {
 	_, taken := New(Options{Set: append(set, "barnabas.metadata.plaintext=true")})
 	if refused == nil || taken != nil {
 		t.Error(errors.Join(refused, taken))
+	}
+}
+
+// Without a majority of the voters a broker is fenced in time, and goes on in the
+// same epoch once there is one again: no lease ends without a majority (safety 32).
+func TestMajorityAwayAndBack(t *testing.T) {
+	const quick = "broker.session.timeout.ms=3000"
+	c := startTrio(t, quick)
+	last := c.brokers[2]
+	last.placed("t", [][]kafka.NodeID{{3}})
+	epoch := last.registered(3).Epoch
+	c.brokers[0].end()
+	c.brokers[1].end()
+	last.until("the broker is fenced", func() bool { return !last.b.parts.member.Valid() })
+	if err := last.line().produce(last.produceRequest("t", [16]byte{}, 0, 1, "x")); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Errorf("acks=1: %v", err)
+	}
+	if err := last.line().produce(last.produceRequest("t", [16]byte{}, 0, -1, "x")); err != nil {
+		t.Errorf("acks=all: %v", err)
+	}
+	c.launch(0, quick)
+	c.brokers[0].serves()
+	last.until("the broker serves again", last.b.parts.member.Valid)
+	if r := last.registered(3); r.Epoch != epoch {
+		t.Errorf("epoch %d, was %d", r.Epoch, epoch)
+	}
+	if err := last.line().produce(last.produceRequest("t", [16]byte{}, 0, 1, "x")); err != nil {
+		t.Errorf("acks=1 with a majority: %v", err)
 	}
 }

@@ -85,11 +85,34 @@ func TestStopHandsOver(t *testing.T) {
 			if !seen.Load() || orphaned.Load() {
 				t.Errorf("it said that it leaves: %v; it went while it led or was in sync: %v", seen.Load(), orphaned.Load())
 			}
+			if keys := goes.image().Keys(); first == "the controller" {
+				if place, reg := deleted(t, mem, keys.Controller()), deleted(t, mem, keys.Broker(away)); place >= reg {
+					t.Errorf("the controller's place is free at %d, the registration gone at %d", place, reg)
+				}
+			}
 			stays.awaitImage(func() bool {
 				return stays.readyNow() && led(stays, 0, stays.b.node.NodeID) && led(stays, 1, stays.b.node.NodeID)
 			})
 		})
 	}
+}
+
+// deleted is the revision of the deletion of a key that is gone.
+func deleted(t *testing.T, mem *metastore.Mem, key string) int64 {
+	t.Helper()
+	w, err := mem.Watch(t.Context(), key, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range w.C() {
+		for _, e := range c.Events {
+			if e.Deleted && e.KV.Key == key {
+				return e.KV.ModRev
+			}
+		}
+	}
+	t.Fatal(w.Err())
+	return 0
 }
 
 func (p *process) readyNow() bool { return p.b.readiness() == nil }

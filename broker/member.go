@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
@@ -49,6 +50,24 @@ type member struct {
 	registered atomic.Int64                      // the broker epoch that the session guards
 	gone       chan struct{}                     // the image shows that the registration went
 	leaving    atomic.Bool                       // no other registration follows this one
+	count      atomic.Int64                      // registrations so far
+}
+
+// collectors show whether this broker is fenced, and how often it registered.
+func (m *member) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "barnabas_session_valid", Help: "1 while this broker is registered and its session holds, 0 while it is fenced.",
+		}, func() float64 {
+			if m.Valid() {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "barnabas_session_registrations_total", Help: "Registrations of this broker since its start: more than 1 says that sessions were lost.",
+		}, func() float64 { return float64(m.count.Load()) }),
+	}
 }
 
 func newMember(self kafka.NodeID, startID string, store metastore.Store, k *imageKeeper, log *slog.Logger) *member {
@@ -155,6 +174,7 @@ func (m *member) live(ctx context.Context) error {
 	}
 	m.session.Store(s)
 	m.registered.Store(epoch)
+	m.count.Add(1)
 	m.look(m.keeper.Image()) // it may have gone already
 	m.log.Info("registered", "epoch", epoch)
 	select {

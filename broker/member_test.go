@@ -163,6 +163,9 @@ func TestLostRegistrationIsFollowedByAnother(t *testing.T) {
 			t.Errorf("%s lost: %v", what, err)
 		}
 	}
+	if n := p.b.parts.member.count.Load(); n != 3 {
+		t.Errorf("%d registrations are counted", n)
+	}
 }
 
 // term is the leader epoch of a topic's first partition, -1 while this broker

@@ -125,6 +125,7 @@ func (b *Broker) buildMember(o Options) {
 	if o.store != nil || !n.Metadata.Alone() {
 		p.member.ttl = n.Metadata.SessionTimeout
 	}
+	b.reg.MustRegister(p.member.collectors()...)
 	p.pulse = &pulse{
 		self: n.NodeID, listener: n.InterBroker, keeper: p.keeper, store: p.store, valid: p.member.Valid, log: b.log.With("part", "controller"),
 	}
