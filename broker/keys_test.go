@@ -32,7 +32,7 @@ func (b *bed) scopes() [4]map[string]func(*process) {
 func effects() (beds []bed, alone map[string]func(*testing.T)) {
 	beds = slices.Concat(logBeds(), []bed{topicBed()}, networkBeds(), topicMakingBeds(), groupBeds(), adminBeds())
 	alone = map[string]func(*testing.T){}
-	for _, m := range []map[string]func(*testing.T){nodeProofs(), networkProofs(), diskProofs(), groupProofs(), adminProofs(), balanceProofs(), clusterProofs()} {
+	for _, m := range []map[string]func(*testing.T){nodeProofs(), networkProofs(), diskProofs(), groupProofs(), adminProofs(), balanceProofs(), replicationProofs(), clusterProofs()} {
 		maps.Copy(alone, m)
 	}
 	return beds, alone
