@@ -287,20 +287,21 @@ func (b *Broker) offlineDirs() []kafka.DirID {
 }
 
 // sequence is the order of the start; the stop goes the other way, each part
-// gone before the one above it is asked to go. The listeners are open before the
-// metadata is there and the logs are (safety 36); the broker is a member for
+// gone before the one above it is asked to go. Ports are taken first, and clients
+// are answered before the metadata is there and the logs are (safety 36); the broker is a member for
 // longer than its logs are open, and leaves while it still serves.
 func (b *Broker) sequence() []life.Part {
 	p := &b.parts
 	seq := []life.Part{
 		{Name: "log directory", Start: b.claim, Run: b.watchDirs},
+		{Name: "listeners", Start: p.server.Listen, Run: b.holdPorts},
 		{Name: "metadata store", Run: p.engine},
 		{Name: "registration", Run: p.member.Run},
 		{Name: "logs", Run: b.runLogs},
 		{Name: "group coordinator", Run: p.groups.run.Run},
 		{Name: "metadata", Run: b.follow},
 		{Name: "wishes", Run: p.cluster.Run},
-		{Name: "listeners", Start: p.server.Listen, Run: p.server.Run},
+		{Name: "clients", Run: p.server.Run},
 		{Name: "start", Start: b.begin},
 		{Name: "membership", Start: b.intime(p.member.join)},
 		{Name: "controller", Run: p.control.Run},

@@ -37,12 +37,20 @@ func (b *Broker) claim(ctx context.Context) error {
 
 // watchDirs ends the process once no log directory is left (R7).
 func (b *Broker) watchDirs(ctx context.Context) error {
+	defer b.parts.logs.Release() // unless they were opened, and closed
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-b.parts.dirFailed:
 		return fmt.Errorf("log directory: the last one is offline: %w", err)
 	}
+}
+
+// holdPorts keeps the ports that were opened, for those who serve them.
+func (b *Broker) holdPorts(ctx context.Context) error {
+	<-ctx.Done()
+	b.parts.server.Close()
+	return nil
 }
 
 // begin brings up what is below the listeners, which are open by now: while the
@@ -86,7 +94,6 @@ func (b *Broker) runLogs(ctx context.Context) error {
 	select {
 	case <-p.opened:
 	case <-ctx.Done():
-		p.logs.Release()
 		return nil
 	}
 	saved := make(chan struct{})

@@ -63,7 +63,7 @@ func fails(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	lines := strings.Split(strings.TrimRight(stderr.String(), "\n"), "\n")
 	last := lines[len(lines)-1]
-	if n := strings.Count(stderr.String(), "barnabas: "); n != 1 || len(lines) > 3 || len(last) > 400 {
+	if n := strings.Count(stderr.String(), "barnabas: "); n != 1 || len(lines) > 4 || len(last) > 400 {
 		ts.Fatalf("not one sentence:\n%s", stderr.String())
 	}
 	if !regexp.MustCompile(`^barnabas: ` + args[1]).MatchString(last) {

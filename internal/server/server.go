@@ -160,6 +160,16 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
+// Close closes what Listen opened, for when Run is not called; it may be called
+// after Run, too.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		_ = l.ln.Close()
+	}
+}
+
 // listen opens an endpoint with the backlog that is configured.
 func (s *Server) listen(ctx context.Context, address string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

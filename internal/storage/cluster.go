@@ -24,8 +24,8 @@ func (m *Manager) Join(clusterID string) error {
 	return nil
 }
 
-// Release unlocks directories that were claimed and never opened; nothing in
-// them changes.
+// Release unlocks directories that were claimed and never opened, in which
+// nothing changes; after Close there are none.
 func (m *Manager) Release() { m.unlock() }
 
 // agreeOnCluster sets the cluster's id: the one that is configured, or that the
