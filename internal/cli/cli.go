@@ -147,7 +147,7 @@ func (a App) root() *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("barnabas {{.Version}} (commit " + a.Commit + ")\n")
 	cl.flags(root)
-	root.AddCommand(a.serveCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), clusterCommand(cl), perfCommand(cl),
+	root.AddCommand(a.serveCommand(), a.devCommand(), topicCommand(cl), produceCommand(cl), consumeCommand(cl), groupCommand(cl), clusterCommand(cl), perfCommand(cl),
 		logCommand(), a.metadataCommand(), configCommand(cl), a.healthcheckCommand(), a.versionCommand(), docsCommand())
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -54,7 +54,6 @@ type cluster struct {
 	}
 	acked map[int64]string
 	seen  map[int64]string // by consumers
-	mark  int64            // the highest that a leader told in its term
 	n     int
 	epoch int64
 }
