@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,6 +71,15 @@ func runExamples(t *testing.T, c *cobra.Command) {
 		}
 		return
 	}
+	if c.Name() == "dev" {
+		for _, line := range examples(c) { // elsewhere than they say: what is there may be somebody's
+			p.serve(fmt.Sprintf("%s --port %d --data-dir %s", line, freePorts(t), filepath.Join(p.dir, "dev")))
+			if err := os.RemoveAll(filepath.Join(p.dir, "dev")); err != nil {
+				t.Error(err)
+			}
+		}
+		return
+	}
 	b := brokertest.Start(t, brokertest.Dir(filepath.Join(p.dir, "barnabas-data")), brokertest.Set("barnabas.admin.listener", "127.0.0.1:0"))
 	p.env = append(p.env, "BARNABAS_BOOTSTRAP="+b.Addr(), "BARNABAS_ADMIN="+b.Broker().AdminAddr())
 	if c.CommandPath() != "barnabas topic create" {
@@ -83,6 +93,26 @@ func runExamples(t *testing.T, c *cobra.Command) {
 			t.Errorf("%s\n%v: %s", line, err, out)
 		}
 	}
+}
+
+// freePorts begins a row of ports that nobody has, as many as dev takes, below
+// those that the system gives to clients.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for base := 20000 + os.Getpid()%8000; base < 32000; base += 25 {
+		free := true
+		for port := base; port < base+22 && free; port++ {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if free = err == nil; free {
+				_ = l.Close()
+			}
+		}
+		if free {
+			return base
+		}
+	}
+	t.Fatal("no ports are free")
+	return 0
 }
 
 func examples(c *cobra.Command) []string {

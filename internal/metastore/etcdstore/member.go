@@ -12,12 +12,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3"
@@ -325,17 +327,39 @@ func (s endingStream) Context() context.Context { return s.ctx }
 
 func (m *member) client() *clientv3.Client { return v3client.New(m.etcd.Server) }
 
+// handOver makes another voter the leader, so that the others need not miss
+// this one first. It gives up after an election's time-out: they would have had
+// theirs by then, or stop as well.
+func (m *member) handOver() {
+	srv := m.etcd.Server
+	if srv.Lead() != uint64(srv.MemberID()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Member.Election)
+	defer cancel()
+	voters := slices.DeleteFunc(srv.Cluster().Members(), func(o *membership.Member) bool { return o.IsLearner || o.ID == srv.MemberID() })
+	for n, o := range voters {
+		left := m.cfg.Member.Election / time.Duration(len(voters))
+		one, end := context.WithTimeout(ctx, left)
+		err := srv.MoveLeader(one, srv.Lead(), uint64(o.ID))
+		end()
+		if err == nil || srv.Lead() != uint64(srv.MemberID()) {
+			return
+		}
+		m.logger.Info("leadership of the metadata was not taken over", "by", o.Name, "tried", n+1)
+	}
+}
+
 // stop ends the member and waits for its goroutines, after a fatal error only for a while.
 func (m *member) stop(failed <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		m.end()
-		select {
-		case <-m.etcd.Server.ReadyNotify():
-		default: // Close would wait for listeners that serve only then
-			m.etcd.Server.HardStop()
-		}
+		m.handOver()
+		// Close alone would hand over too, and wait for seven seconds for members
+		// that stop as well; and for listeners that serve only once it is ready.
+		m.etcd.Server.HardStop()
 		m.etcd.Close()
 		_ = m.lock.Close()
 	}()
