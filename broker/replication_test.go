@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
@@ -18,13 +19,14 @@ import (
 type three struct {
 	t     *testing.T
 	store metastore.Store
+	set   []string
 	dirs  [4]string
 	nodes [4]*process // by id
 }
 
-func startThree(t *testing.T, partitions int) *three {
+func startThree(t *testing.T, partitions int, set ...string) *three {
 	t.Helper()
-	c := &three{t: t, store: metastore.NewMem()}
+	c := &three{t: t, store: metastore.NewMem(), set: set}
 	for id := 1; id <= 3; id++ {
 		c.dirs[id] = t.TempDir()
 		c.start(id)
@@ -43,8 +45,8 @@ func startThree(t *testing.T, partitions int) *three {
 
 func (c *three) start(id int) {
 	c.t.Helper()
-	c.nodes[id] = startWith(c.t, Options{store: c.store, Set: []string{fmt.Sprintf("node.id=%d", id), "log.dirs=" + c.dirs[id],
-		"min.insync.replicas=2", "replica.lag.time.max.ms=10000"}})
+	c.nodes[id] = startWith(c.t, Options{store: c.store, Set: append([]string{fmt.Sprintf("node.id=%d", id), "log.dirs=" + c.dirs[id],
+		"min.insync.replicas=2", "replica.lag.time.max.ms=10000"}, c.set...)})
 }
 
 // whole waits until every partition has three replicas in sync.
@@ -159,4 +161,43 @@ func TestRollingRestart(t *testing.T) {
 		})
 	}
 	t.Logf("%d records", acked.Load())
+}
+
+// Followers for whom a leader has no session are told of its high watermark as
+// the others are, and wait at the leader all the same.
+func TestFollowersWithoutSessions(t *testing.T) {
+	c := startThree(t, 1, "max.incremental.fetch.session.cache.slots=0")
+	cl := c.client()
+	fetches := func() float64 { return sum(t, c.nodes[1].b.reg, "barnabas_server_requests_total", "api", "Fetch") }
+	before := fetches()
+	const records = 50
+	for n := range records {
+		if err := cl.ProduceSync(c.nodes[1].ctx(), &kgo.Record{Topic: "t", Value: []byte(strconv.Itoa(n))}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.copies(0, records)
+	// For each record two followers fetch it, look for more, and claim it.
+	if n := fetches() - before; n == 0 || n > 2*records*10 {
+		t.Errorf("%v fetches for %d records", n, records)
+	}
+}
+
+// sum adds up the samples of a counter whose label has a value.
+func sum(t *testing.T, reg prometheus.Gatherer, name, label, value string) (total float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == name && l.GetName() == label && l.GetValue() == value {
+					total += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return total
 }

@@ -242,8 +242,12 @@ func (f *fetch) readAll() (due bool) {
 }
 
 // behind: a follower knows another mark or start than this, and is not to wait
-// for records to hear of it (safety 18).
+// for records to hear of it (safety 18). Without a session what it knows is what
+// it says.
 func (it *fetchItem) behind() bool {
+	if it.toldHW < 0 {
+		return it.read.HW > it.marked
+	}
 	return it.read.HW != it.toldHW || it.read.LogStart != it.toldStart
 }
 

@@ -37,6 +37,7 @@ type fetchPartition struct {
 	lastEpoch   kafka.LeaderEpoch
 	maxBytes    int32
 	counted     int64 // a follower's claim
+	marked      int64 // the high watermark that it has (KIP-1166)
 	listed      bool  // by this request
 
 	// toldHW and toldStart are -1 when the next answer has to name the
@@ -162,7 +163,7 @@ func requested(req *kmsg.FetchRequest) []fetchPartition {
 				topic: t.Topic, id: t.TopicID, partition: p.Partition,
 				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
 				leaderEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch),
-				counted: wire.Claim(p), listed: true,
+				counted: wire.Claim(p), marked: p.HighWatermark, listed: true,
 				toldHW: -1, toldStart: -1,
 			})
 		}

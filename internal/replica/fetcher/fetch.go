@@ -28,10 +28,21 @@ func (w *worker) request(wait time.Duration) *kmsg.FetchRequest {
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), w.cfg.MinBytes, w.cfg.AnswerBytes
 	req.SessionID, req.SessionEpoch = w.session.id, w.session.epoch
 	at := make(map[kafka.TopicID]int)
+	full := w.session.epoch == 0 // a session begins, or the leader has none to spare
 	for f := range w.look {
 		if f.until.IsZero() {
 			delete(w.look, f)
-			w.list(req, at, f)
+			if !full {
+				w.list(req, at, f)
+			}
+		}
+	}
+	if full {
+		for _, f := range w.parts {
+			if f.until.IsZero() {
+				f.in = false
+				w.list(req, at, f)
+			}
 		}
 	}
 	w.leaveOut(req)
@@ -59,7 +70,7 @@ func (w *worker) list(req *kmsg.FetchRequest, at map[kafka.TopicID]int, f *follo
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.PartitionMaxBytes = f.key.partition, w.cfg.PartitionBytes
 	p.CurrentLeaderEpoch, p.LastFetchedEpoch = int32(now.Epoch), int32(now.LastEpoch)
-	p.FetchOffset, p.LogStartOffset = now.Offset, now.LogStart
+	p.FetchOffset, p.LogStartOffset, p.HighWatermark = now.Offset, now.LogStart, f.p.HighWatermark()
 	wire.SetClaim(&p, now.Counted)
 	req.Topics[i].Partitions = append(req.Topics[i].Partitions, p)
 }

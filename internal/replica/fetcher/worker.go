@@ -305,9 +305,6 @@ func (w *worker) round(ctx context.Context, wait time.Duration) error {
 			}
 		}
 	}
-	if w.session.epoch == 0 { // the leader has no session to spare: everything is asked for again
-		w.outOfSession()
-	}
 	return nil
 }
 
