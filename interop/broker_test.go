@@ -88,6 +88,14 @@ func startBroker(t testing.TB, dir string, settings ...string) *broker {
 
 func startBrokerAt(t testing.TB, dir, listen string, settings ...string) *broker {
 	t.Helper()
+	b := launchBroker(t, dir, listen, settings...)
+	b.awaitReady()
+	return b
+}
+
+// launchBroker begins to start one.
+func launchBroker(t testing.TB, dir, listen string, settings ...string) *broker {
+	t.Helper()
 	args := []string{"serve"}
 	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
 		args = append(args, "--data-dir", dir) // which would count for more
@@ -107,7 +115,6 @@ func startBrokerAt(t testing.TB, dir, listen string, settings ...string) *broker
 	}
 	go func() { b.done <- b.cmd.Wait() }()
 	t.Cleanup(b.cleanup)
-	b.awaitReady()
 	return b
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func (l load) check(t testing.TB, who string, p int, got []byte) {
 
 func admin(t testing.TB, addr string) *kadm.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(addr, ",")...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +108,15 @@ func admin(t testing.TB, addr string) *kadm.Client {
 // createTopic makes a topic of its own name for a test.
 func createTopic(t testing.TB, addr, prefix string, n int32, configs map[string]*string) string {
 	t.Helper()
+	return createReplicated(t, addr, prefix, n, 1, configs)
+}
+
+func createReplicated(t testing.TB, addr, prefix string, n int32, replicas int16, configs map[string]*string) string {
+	t.Helper()
 	name := fmt.Sprintf("%s-%x", prefix, time.Now().UnixNano())
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := admin(t, addr).CreateTopic(ctx, n, 1, configs, name); err != nil {
+	if _, err := admin(t, addr).CreateTopic(ctx, n, replicas, configs, name); err != nil {
 		t.Fatalf("create %s: %v", name, err)
 	}
 	return name

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -19,43 +20,71 @@ import (
 func TestHistory(t *testing.T) {
 	needProcess(t)
 	kills, rnd := killPlan(t, 2, 20)
-	dir, out := workDir(t), t.TempDir()
+	dir := workDir(t)
 	settings := append([]string{"offsets.topic.num.partitions=10"}, consumerTimes...)
 	b := startBroker(t, dir, settings...)
 	addr := b.Addr
-	topic := createTopic(t, addr, "history", partitions, nil)
-	file := func(name string) string { return filepath.Join(out, name+".json") }
-	args := func(name string) []string {
-		return []string{addr, topic, strconv.Itoa(partitions), name, "host", file(name)}
-	}
-	unheard := func(string) {}
-	franz := []string{"-servers", addr, "-topic", topic, "-partitions", strconv.Itoa(partitions), "-groups", "java-group,python-group"}
-	bin := recordBin(t)
-	programs := []*program{
-		startProgram(t, unheard, javaProgram(t, "History"), args("java")...),
-		startProgram(t, unheard, []string{pythonClients(t), filepath.Join("python", "history.py")}, args("python")...),
-		startProgram(t, unheard, []string{bin}, append(franz, "-client", "franz", "-out", file("franz"))...),
-	}
-	names := []string{"java", "python", "franz"}
-	awaitGrowth(t, file, names)
+	h := startHistory(t, addr, createTopic(t, addr, "history", partitions, nil))
 	for i := range kills {
 		pause(time.Duration(rnd.IntN(600)) * time.Millisecond)
 		b.kill()
 		start := time.Now()
 		b = startBrokerAt(t, dir, addr, settings...)
 		t.Logf("kill %d: ready again in %v", i+1, time.Since(start).Round(time.Millisecond))
-		awaitGrowth(t, file, names)
+		h.grows()
 	}
-	for i, p := range programs {
-		p.finish(t, names[i])
+	h.judge()
+	b.stop()
+}
+
+// history is what clients in three languages do and see while brokers are killed.
+type history struct {
+	t        *testing.T
+	out      string
+	names    []string
+	programs []*program
+	final    []string // the command that reads everything in the end
+}
+
+func startHistory(t *testing.T, servers, topic string) *history {
+	t.Helper()
+	h := &history{t: t, out: t.TempDir(), names: []string{"java", "python", "franz"}}
+	args := func(name string) []string {
+		return []string{servers, topic, strconv.Itoa(partitions), name, "host", h.file(name)}
 	}
-	run(t, ".", bin, append(franz, "-client", "franz", "-final", "-out", file("final"))...)
-	r := judgeFiles(t, file, append(names, "final"))
+	unheard := func(string) {}
+	franz := []string{recordBin(t), "-servers", servers, "-topic", topic, "-partitions", strconv.Itoa(partitions), "-groups", "java-group,python-group", "-client", "franz"}
+	h.programs = []*program{
+		startProgram(t, unheard, javaProgram(t, "History"), args("java")...),
+		startProgram(t, unheard, []string{pythonClients(t), filepath.Join("python", "history.py")}, args("python")...),
+		startProgram(t, unheard, franz[:1], append(slices.Clone(franz[1:]), "-out", h.file("franz"))...),
+	}
+	h.final = append(slices.Clone(franz), "-final", "-out", h.file("final"))
+	h.grows()
+	return h
+}
+
+func (h *history) file(name string) string { return filepath.Join(h.out, name+".json") }
+
+// grows waits until all clients work.
+func (h *history) grows() {
+	h.t.Helper()
+	awaitGrowth(h.t, h.file, h.names)
+}
+
+// judge ends the clients, reads everything once more and looks for what is wrong.
+func (h *history) judge() {
+	t := h.t
+	t.Helper()
+	for i, p := range h.programs {
+		p.finish(t, h.names[i])
+	}
+	run(t, ".", h.final[0], h.final[1:]...)
+	r := judgeFiles(t, h.file, append(h.names, "final"))
 	t.Logf("%v", r)
 	if !r.OK() || r.Counts.Acknowledged == 0 || r.Counts.Commits == 0 || r.Counts.Final < r.Counts.Acknowledged {
 		t.Errorf("%d acknowledged, %d commits, %d in the end", r.Counts.Acknowledged, r.Counts.Commits, r.Counts.Final)
 	}
-	b.stop()
 }
 
 // finish closes the program's input, at which it ends.
