@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
@@ -200,4 +202,17 @@ func sum(t *testing.T, reg prometheus.Gatherer, name, label, value string) (tota
 		}
 	}
 	return total
+}
+
+// A broker that has no replica of a partition is refused, and given no records.
+func TestStrangersFollowNothing(t *testing.T) {
+	p := startBroker(t, nil, "log.dirs="+t.TempDir())
+	l := p.logUnderTest()
+	p.fill(l, 0, 1, 10, time.Now())
+	req := fetchOf(l, -1, 1)
+	req.ReplicaID, req.ReplicaState.ID, req.ReplicaState.Epoch = 77, 77, 5
+	got := ask[*kmsg.FetchResponse](groupClient{p}, req).Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(got.ErrorCode); err != kerr.NotLeaderForPartition || len(got.RecordBatches) > 0 {
+		t.Errorf("%v, with %d bytes of records", err, len(got.RecordBatches))
+	}
 }

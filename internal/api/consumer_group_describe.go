@@ -31,9 +31,10 @@ func (a *API) consumerGroupDescribe(ctx context.Context, r *server.Request, req 
 }
 
 func (a *API) describeConsumer(ctx context.Context, r *server.Request, id string, out *kmsg.ConsumerGroupDescribeResponseGroup) error {
+	if err := a.consumerServed(); err != nil {
+		return err
+	}
 	switch {
-	case !a.consumerEnabled():
-		return kerr.UnsupportedVersion
 	case !a.allow(r, acl.Describe, acl.Group, id):
 		return kerr.GroupAuthorizationFailed
 	case id == "":

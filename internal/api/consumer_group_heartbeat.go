@@ -25,10 +25,10 @@ func (a *API) consumerGroupHeartbeat(ctx context.Context, r *server.Request, req
 }
 
 func (a *API) consumerHeartbeat(ctx context.Context, r *server.Request, req *kmsg.ConsumerGroupHeartbeatRequest, resp *kmsg.ConsumerGroupHeartbeatResponse) error {
-	switch {
-	case !a.consumerEnabled():
-		return kerr.UnsupportedVersion
-	case !a.allow(r, acl.Read, acl.Group, req.Group):
+	if err := a.consumerServed(); err != nil {
+		return err
+	}
+	if !a.allow(r, acl.Read, acl.Group, req.Group) {
 		return kerr.GroupAuthorizationFailed
 	}
 	for _, t := range req.SubscribedTopicNames {

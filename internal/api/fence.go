@@ -2,8 +2,6 @@ package api
 
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"github.com/barnabas-mq/barnabas/internal/replica"
 )
 
 // fenced refuses what nobody but the leader may answer while this broker's
@@ -26,7 +24,7 @@ func (f *fetch) fence() {
 	for _, it := range f.items {
 		if it.err == nil {
 			it.read.Release()
-			it.read = replica.ReadResult{HW: -1, LSO: -1, LogStart: -1}
+			it.read = nothing
 			it.code = kerr.NotLeaderForPartition.Code
 		}
 	}

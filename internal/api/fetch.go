@@ -288,7 +288,8 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 
 // follow takes over what a follower says of its log, once for each request, and
 // only if that could be a part of this one (safety 9). What a request of a
-// session does not list is as it was when it did.
+// session does not list is as it was when it did. Whoever is no replica gets
+// nothing.
 func (f *fetch) follow(now time.Time, it *fetchItem) error {
 	if !f.claims || !it.listed || it.read.Diverging != nil {
 		return nil
@@ -296,14 +297,22 @@ func (f *fetch) follow(now time.Time, it *fetchItem) error {
 	err := it.part.FollowerAt(now, it.leaderEpoch, isr.Claim{
 		Node: kafka.NodeID(f.replica), BrokerEpoch: f.req.ReplicaState.Epoch, Fetched: it.offset, Counted: it.counted,
 	})
+	if err != nil {
+		it.read.Release()
+		it.read = nothing
+		return err
+	}
 	it.read.HW = max(it.read.HW, it.part.HighWatermark())
-	return err
+	return nil
 }
+
+// nothing was read.
+var nothing = replica.ReadResult{HW: -1, LSO: -1, LogStart: -1}
 
 func (f *fetch) release() {
 	for _, it := range f.items {
 		it.read.Release()
-		it.read = replica.ReadResult{HW: -1, LSO: -1, LogStart: -1}
+		it.read = nothing
 	}
 }
 

@@ -32,10 +32,19 @@ type Groups interface {
 	ConsumerEnabled() bool
 }
 
-// consumerEnabled: the consumer protocol is served, which takes its feature too.
-func (a *API) consumerEnabled() bool {
-	levels, _ := a.Image().Features()
-	return a.Groups.ConsumerEnabled() && levels[meta.FeatureGroup] >= 1
+// consumerServed refuses the consumer protocol where it is not served, which
+// takes its feature too. Which features there are is not known before the
+// metadata is: a client that heard of none would give up for good.
+func (a *API) consumerServed() error {
+	img := a.Image()
+	levels, _ := img.Features()
+	switch {
+	case a.Groups.ConsumerEnabled() && levels[meta.FeatureGroup] >= 1:
+		return nil
+	case img.Revision() == 0:
+		return kerr.CoordinatorNotAvailable
+	}
+	return kerr.UnsupportedVersion
 }
 
 // mayRead refuses requests of members: an id, and READ on the group.
