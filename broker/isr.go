@@ -16,7 +16,7 @@ import (
 
 // inSync carries the ISRs that leaders want to the metadata store, those that
 // come together in one transaction (safety 7), and has leaders look for members
-// that lag. One goroutine.
+// that lag.
 type inSync struct {
 	keeper   *imageKeeper
 	store    metastore.Store
@@ -47,23 +47,40 @@ func (i *inSync) propose(p replica.Proposal) {
 // Run works until ctx ends. What is not carried out by then ends with the
 // leader's term.
 func (i *inSync) Run(ctx context.Context) error {
-	look := time.NewTicker(max(i.lag/2, time.Millisecond))
-	defer look.Stop()
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	looking.Go(func() { i.look(ctx) })
+	var asked []replica.Proposal
+	for {
+		if len(asked) == 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-i.some:
+			}
+		} else if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		i.mu.Lock()
+		asked = append(asked, i.asked...)
+		i.asked = nil
+		i.mu.Unlock()
+		asked = i.carryOut(ctx, asked)
+	}
+}
+
+// look has leaders look for who lags, also while the metadata store is away: a
+// mark that waits for somebody who is gone does not wait for it.
+func (i *inSync) look(ctx context.Context) {
+	every := time.NewTicker(max(i.lag/2, time.Millisecond))
+	defer every.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case now := <-look.C:
+			return
+		case now := <-every.C:
 			for _, p := range i.replicas.All() {
 				p.Tick(now)
-			}
-		case <-i.some:
-			i.mu.Lock()
-			asked := i.asked
-			i.asked = nil
-			i.mu.Unlock()
-			for len(asked) > 0 && ctx.Err() == nil {
-				asked = i.carryOut(ctx, asked)
 			}
 		}
 	}
@@ -115,13 +132,19 @@ func (i *inSync) send(ctx context.Context, img *meta.Image, changes []plan.Chang
 	for len(batches) > 0 {
 		b := batches[0]
 		res, err := txn(ctx, i.store, b.Txn)
-		if err != nil {
-			// Unknown, so it stays on its way; or the store will not have it, and
-			// then neither the next one.
-			i.log.Warn("in-sync replicas are not changed", "partitions", len(b.Changes), "err", err)
-			return
+		if ctx.Err() != nil {
+			return // unknown: the leader's term ends with it
 		}
 		batches = batches[1:]
+		if err != nil {
+			i.log.Warn("in-sync replicas are not changed", "partitions", len(b.Changes), "err", err)
+			if errors.Is(err, metastore.ErrTooLarge) || errors.Is(err, metastore.ErrTooManyOps) {
+				for _, c := range b.Changes { // such a one was not carried out before either
+					i.withdraw(img, of[c.Next.ID()])
+				}
+			}
+			continue
+		}
 		if res.Succeeded {
 			continue
 		}

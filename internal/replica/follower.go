@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
 
@@ -44,6 +45,9 @@ func (p *Partition) AppendAsFollower(epoch kafka.LeaderEpoch, records []byte, hw
 		return err
 	}
 	if len(records) > 0 {
+		if err := p.beginAt(records); err != nil {
+			return fmt.Errorf("begin %s: %w", p.tp, err)
+		}
 		if _, err := p.Log().AppendAsFollower(records); err != nil {
 			return fmt.Errorf("append to %s: %w", p.tp, err)
 		}
@@ -62,6 +66,18 @@ func (p *Partition) AppendAsFollower(epoch kafka.LeaderEpoch, records []byte, hw
 		}
 	}
 	return nil
+}
+
+// beginAt has an empty log begin where its first batch does: the leader's start
+// may stand in the middle of one (DeleteRecords), and batches come whole. The
+// start is taken over again once the batch is there.
+func (p *Partition) beginAt(records []byte) error {
+	log := p.Log()
+	b, _, err := batch.Next(records)
+	if err != nil || log.Start() != log.End() || b.BaseOffset() >= log.End() || b.LastOffset() < log.End() {
+		return nil // the append says what is wrong
+	}
+	return log.Reset(b.BaseOffset())
 }
 
 // Cut is where a follower's log has to end, by the leader's answer that it

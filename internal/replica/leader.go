@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ func newFollowers(t term, leader bool) []isr.Follower {
 // restate takes over another state of the same term; mu is held. A replica that
 // was added is not known yet, and one that is no longer assigned is forgotten.
 func (p *Partition) restate(t term) wakeUps {
+	was := p.view.Committed
 	if p.pending != nil && t.stated.epoch > p.pending.Base {
 		p.pending = nil // that it compared is gone: it was carried out, or never will be
 	}
@@ -57,6 +59,9 @@ func (p *Partition) restate(t term) wakeUps {
 		for i := range p.followers {
 			if k := slices.IndexFunc(known, func(f isr.Follower) bool { return f.Node == p.followers[i].Node }); k >= 0 {
 				p.followers[i] = known[k]
+			}
+			if f := &p.followers[i]; slices.Contains(t.view.Committed, f.Node) && !slices.Contains(was, f.Node) {
+				f.CaughtUp = time.Now() // it came in behind the log's end, and has the leader's patience from now on
 			}
 		}
 	}
@@ -93,7 +98,7 @@ func (p *Partition) FollowerAt(now time.Time, current kafka.LeaderEpoch, c isr.C
 	t := p.termOf(r)
 	p.followers[i] = p.followers[i].Fetch(c, t.End, now)
 	woken := p.setMark(t.Mark(now))
-	change, ok := p.changeLocked(now, r)
+	change, ok := p.changeLocked(now, r, math.MaxInt64)
 	p.mu.Unlock()
 	woken.finish(p)
 	if ok {
@@ -109,7 +114,7 @@ func (p *Partition) Tick(now time.Time) {
 		return
 	}
 	p.mu.Lock()
-	change, ok := p.changeLocked(now, p.role.Load())
+	change, ok := p.changeLocked(now, p.role.Load(), p.rules.Load().Lag)
 	woken := p.advanceLocked() // it may have waited for one who lags now
 	p.mu.Unlock()
 	woken.finish(p)
@@ -118,12 +123,15 @@ func (p *Partition) Tick(now time.Time) {
 	}
 }
 
-// changeLocked decides on another ISR, and counts it from now on.
-func (p *Partition) changeLocked(now time.Time, r *role) (Proposal, bool) {
+// changeLocked decides on another ISR, and counts it from now on. Those who have
+// lagged for longer than lag leave: only Tick looks for them, so that a claim
+// that comes a moment before another's costs nobody its place.
+func (p *Partition) changeLocked(now time.Time, r *role, lag time.Duration) (Proposal, bool) {
 	if !r.leader || r.failed != nil || p.propose == nil || len(p.followers) == 0 {
 		return Proposal{}, false
 	}
 	t := p.termOf(r)
+	t.Lag = lag
 	next := t.Change(now)
 	if next == nil {
 		return Proposal{}, false
@@ -153,6 +161,21 @@ func (p *Partition) Withdraw(c Proposal) {
 	}
 	p.mu.Unlock()
 	woken.finish(p)
+}
+
+// keptUp notes, before something is appended, who has all there is: a follower
+// that fetches lists a partition only when something has changed (safety 19), and
+// its patience counts from here.
+func (p *Partition) keptUp() {
+	if len(p.followers) == 0 {
+		return
+	}
+	end, now := p.Log().End(), time.Now()
+	for i := range p.followers {
+		if p.followers[i].Position >= end {
+			p.followers[i].CaughtUp = now
+		}
+	}
 }
 
 // Followers is what is known of the followers of a partition that is led here.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -311,6 +312,7 @@ func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (Appen
 		return AppendResult{}, wakeUps{}, fmt.Errorf("%w: %d in sync, %d required", kerr.NotEnoughReplicas,
 			len(p.view.Committed), p.view.EffectiveMin())
 	}
+	p.keptUp()
 	a, err := p.Log().Append(now, buf, r.epoch, o.Origin)
 	if err != nil {
 		return AppendResult{}, wakeUps{}, err
@@ -412,8 +414,14 @@ func (p *Partition) enter(t term) error {
 	}
 	if t.epoch == r.epoch && t.leader == r.leader && t.of == r.of {
 		woken := p.restate(t)
+		// Whoever was not allowed in before may be now, and will not say again that
+		// it has everything.
+		change, ok := p.changeLocked(time.Now(), &r, math.MaxInt64)
 		p.mu.Unlock()
 		woken.finish(p)
+		if ok {
+			p.propose(change)
+		}
 		return nil
 	}
 	// The old term's waiters fail before anything of the new one is visible.

@@ -22,6 +22,12 @@ import (
 // Followers call it, serialized with appends.
 func (l *Log) Truncate(offset int64) error {
 	if offset >= l.End() {
+		// No record goes, but an epoch may that began here and never had one: else
+		// the leader would tell of the same divergence for ever.
+		l.epochs.TruncateFromEnd(l.End())
+		if l.Config().Durable {
+			l.requestSync()
+		}
 		return nil
 	}
 	if offset <= (*l.segs.Load())[0].Base() {

@@ -24,6 +24,7 @@ func TestFollowerFetchesAndClaims(t *testing.T) {
 		t.Errorf("it says that it is %+v", first.ReplicaState)
 	}
 	free := r.disk.hold()
+	defer free()
 	first.answer(aSession, of(0, 0, at(0, 0, "a"), at(1, 0, "b")), of(1, 0))
 
 	second := e.next()
@@ -35,9 +36,15 @@ func TestFollowerFetchesAndClaims(t *testing.T) {
 		t.Errorf("it asks for %+v, and claims %d", p, wire.Claim(&p))
 	}
 	second.answer(aSession)
-	e.silent(free)
+	// A sync that takes long keeps nobody from other records.
+	again := e.next()
+	if len(again.Topics) != 0 || again.MaxWaitMillis != 0 {
+		t.Errorf("while the sync goes on it lists %v and waits %d ms", again.Topics, again.MaxWaitMillis)
+	}
+	again.answer(aSession)
+	free()
 
-	third := e.next()
+	third := e.until(func(a *asked) bool { return len(a.Topics) > 0 })
 	p = third.one()
 	if p.FetchOffset != 2 || wire.Claim(&p) != 2 || third.MaxWaitMillis != 500 {
 		t.Errorf("once it is flushed it asks for %d, claims %d and waits %d ms", p.FetchOffset, wire.Claim(&p), third.MaxWaitMillis)

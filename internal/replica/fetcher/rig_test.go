@@ -270,24 +270,6 @@ func (r *rig) all(leader kafka.NodeID, partitions int) *asked {
 	return nil
 }
 
-// silent checks that no fetch comes while do goes on.
-func (e *end) silent(do func()) {
-	e.t.Helper()
-	got := make(chan error, 1)
-	_ = e.nc.SetReadDeadline(time.Now().Add(patience))
-	go func() {
-		_, err := e.r.Peek(1)
-		got <- err
-	}()
-	select {
-	case err := <-got:
-		e.t.Fatalf("it asks already (%v)", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	do()
-	<-got
-}
-
 // gone checks that the follower closed the connection.
 func (e *end) gone() {
 	e.t.Helper()

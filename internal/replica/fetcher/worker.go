@@ -170,9 +170,20 @@ func (w *worker) run(ctx context.Context) {
 			w.hangUp()
 			w.sleep(ctx, later)
 			continue
-		case w.cfg.Epoch() == 0, w.resting():
+		case w.cfg.Epoch() == 0:
 			w.sleep(ctx, later)
 			continue
+		case w.resting():
+			if len(w.unflushed) == 0 {
+				w.sleep(ctx, later)
+				continue
+			}
+			if later < 0 || later > syncPatience {
+				later = syncPatience
+			}
+			if w.sleep(ctx, later) {
+				continue
+			}
 		}
 		wait := w.cfg.Wait
 		if len(w.unflushed) > 0 {
@@ -240,8 +251,13 @@ func (w *worker) resting() bool {
 	return true
 }
 
-// sleep waits for news, at most for a time; below 0 without bound.
-func (w *worker) sleep(ctx context.Context, most time.Duration) {
+// syncPatience is how long the end of a sync is waited for before the leader is
+// asked again: others of its partitions may have records, and this disk may hang.
+const syncPatience = 20 * time.Millisecond
+
+// sleep waits for news, at most for a time; below 0 without bound. It reports
+// whether there are any.
+func (w *worker) sleep(ctx context.Context, most time.Duration) bool {
 	var over <-chan time.Time
 	if most >= 0 {
 		t := time.NewTimer(most)
@@ -253,7 +269,9 @@ func (w *worker) sleep(ctx context.Context, most time.Duration) {
 	case <-w.changed:
 	case <-w.wakes.C:
 	case <-over:
+		return false
 	}
+	return true
 }
 
 // errNews: a role changed while a fetch waited at the leader. The connection is
@@ -293,8 +311,9 @@ func (w *worker) round(ctx context.Context, wait time.Duration) error {
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return err
 	}
-	if w.session.id = resp.SessionID; resp.SessionID != 0 {
-		w.session.epoch = next(w.session.epoch)
+	w.session.id = resp.SessionID
+	if w.session.epoch = next(w.session.epoch); resp.SessionID == 0 {
+		w.session.epoch = 0 // there is none, or none any more
 	}
 	w.quiet = true
 	for i := range resp.Topics {

@@ -1,0 +1,176 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/replica/isr"
+	"github.com/barnabas-mq/barnabas/internal/storage"
+)
+
+// replicaOf makes a partition of broker id, in no role yet.
+func replicaOf(t *testing.T, id kafka.NodeID) *Partition {
+	d := newDisk()
+	logs, _ := logsOn(t, d, "/data")
+	cfg := storage.DefaultConfig()
+	cfg.Durable = false
+	log, err := logs.Create(testTP, kafka.TopicID{1}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := testRules(false)
+	r.Lag = 30 * time.Second
+	return newPartition(testTP, id, log, r)
+}
+
+// see shows a state of the partition.
+func see(t *testing.T, p *Partition, e kafka.LeaderEpoch, of kafka.NodeID, v isr.View) {
+	var others []kafka.NodeID
+	for n := kafka.NodeID(1); n <= kafka.NodeID(v.Replicas); n++ {
+		if n != p.self {
+			others = append(others, n)
+		}
+	}
+	p.mu.Lock()
+	s := p.state
+	p.mu.Unlock()
+	s.epoch++
+	if err := p.enter(term{epoch: e, leader: of == p.self, of: of, view: v, others: others, stated: s}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// round is one fetch of f from l, and what came of it.
+func round(t *testing.T, l, f *Partition) string {
+	at, _ := f.Following()
+	res, err := l.Read(testAt, ReadReq{Offset: at.Offset, Epoch: at.Epoch, LastEpoch: at.LastEpoch, Max: 1 << 20, MinOne: true, Isolation: ReadLogEnd})
+	if err != nil {
+		return "read: " + err.Error()
+	}
+	defer res.Release()
+	if res.Diverging != nil {
+		to := f.Cut(*res.Diverging)
+		if err := f.TruncateAsFollower(at.Epoch, to); err != nil {
+			return "cut: " + err.Error()
+		}
+		return "diverging"
+	}
+	var buf []byte
+	for _, s := range res.Slices {
+		b := make([]byte, s.Len())
+		if err := s.ReadAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		buf = append(buf, b...)
+	}
+	if err := f.AppendAsFollower(at.Epoch, buf, res.HW, res.LogStart); err != nil {
+		return "append: " + err.Error()
+	}
+	return "ok"
+}
+
+// A term in which nothing was written leaves an epoch without records; it goes
+// when the next leader never had it.
+func TestFollowerForgetsEmptyTerms(t *testing.T) {
+	a, b := replicaOf(t, 1), replicaOf(t, 2)
+	see(t, a, 0, 1, pair)
+	see(t, b, 0, 1, pair)
+	put(t, a, records("x", "y"), 1)
+	t.Log(round(t, a, b), round(t, a, b))
+	see(t, a, 1, 2, pair) // b leads, writes nothing
+	see(t, b, 1, 2, pair)
+	see(t, a, 2, 1, pair) // a leads again
+	see(t, b, 2, 1, pair)
+	put(t, a, records("z"), 1)
+	for i := 0; i < 5; i++ {
+		t.Log(i, round(t, a, b), b.Log().End(), b.Log().LatestEpoch())
+	}
+	if b.Log().End() != a.Log().End() {
+		t.Error("follower never gets further")
+	}
+}
+
+// A leader's start may stand in the middle of a batch, which comes whole.
+func TestFollowerBeginsMidBatch(t *testing.T) {
+	a, b := replicaOf(t, 1), replicaOf(t, 2)
+	v := isr.View{Committed: []kafka.NodeID{1}, Replicas: 2, MinInSync: 1}
+	see(t, a, 0, 1, v)
+	see(t, b, 0, 1, v)
+	put(t, a, records("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), 1)
+	if _, err := a.DeleteRecords(5); err != nil {
+		t.Fatal(err)
+	}
+	s := round(t, a, b) // out of range
+	t.Log(s)
+	if err := b.ResetAsFollower(0, a.Log().Start()); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 3; i++ {
+		t.Log(i, round(t, a, b), b.Log().End())
+	}
+	if b.Log().End() != a.Log().End() {
+		t.Error("follower never gets further")
+	}
+}
+
+// Followers that fetch all the time stay in sync, however long nothing comes.
+func TestQuietFollowersStay(t *testing.T) {
+	a := replicaOf(t, 1)
+	var got []Proposal
+	a.propose = func(p Proposal) { got = append(got, p) }
+	v := isr.View{Committed: []kafka.NodeID{1, 2, 3}, Replicas: 3, MinInSync: 2}
+	see(t, a, 0, 1, v)
+	put(t, a, records("x"), 1)
+	now := time.Now()
+	claim := func(n kafka.NodeID, at int64, now time.Time) {
+		if err := a.FollowerAt(now, 0, isr.Claim{Node: n, BrokerEpoch: 7, Fetched: at, Counted: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim(2, 1, now)
+	claim(3, 1, now)
+	// 31 s idle: fetches come every 500 ms, but do not list the partition
+	now = now.Add(31 * time.Second)
+	a.Tick(now)
+	if len(got) != 0 {
+		t.Fatal("idle shrink")
+	}
+	put(t, a, records("y"), 1)
+	claim(2, 2, now.Add(time.Millisecond))
+	if len(got) != 0 {
+		t.Errorf("proposes ISR %+v although both followers fetch all the time", got[0].ISR)
+	}
+}
+
+// A member that has just come in has the leader's patience.
+func TestNewMembersStay(t *testing.T) {
+	a := replicaOf(t, 1)
+	var got []Proposal
+	a.propose = func(p Proposal) { got = append(got, p) }
+	r := *a.rules.Load()
+	r.MinInSync = 2
+	a.rules.Store(&r)
+	alone := isr.View{Committed: []kafka.NodeID{1}, Replicas: 2, MinInSync: 2, Candidates: []isr.Candidate{{Node: 2, BrokerEpoch: 7, May: true}}}
+	both := isr.View{Committed: []kafka.NodeID{1, 2}, Replicas: 2, MinInSync: 2}
+	see(t, a, 0, 1, alone)
+	for i := 0; i < 100; i++ {
+		put(t, a, records("x"), 1)
+	}
+	now := time.Now()
+	for at := int64(0); at < 50; at++ { // follower catches up slowly
+		now = now.Add(10 * time.Millisecond)
+		n := len(got)
+		_ = a.FollowerAt(now, 0, isr.Claim{Node: 2, BrokerEpoch: 7, Fetched: at, Counted: at})
+		if len(got) > n { // carried out at once
+			if len(got[n].ISR) == 2 {
+				see(t, a, 0, 1, both)
+			} else {
+				see(t, a, 0, 1, alone)
+			}
+		}
+	}
+	if len(got) > 1 {
+		t.Errorf("%d ISR changes while one follower catches up for half a second", len(got))
+	}
+}
