@@ -30,6 +30,10 @@ var sinceVersion = map[int64]int16{
 }
 
 func (a *API) listOffsets(_ context.Context, r *server.Request, req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffsetsResponse) error {
+	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+		refuseListing(req, resp)
+		return nil
+	}
 	times := make(map[kafka.TopicPartition]int)
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
@@ -72,6 +76,22 @@ func (a *API) listOffsets(_ context.Context, r *server.Request, req *kmsg.ListOf
 	return nil
 }
 
+// refuseListing answers all that was asked, as it was asked: a topic that names
+// no partitions is there too.
+func refuseListing(req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffsetsResponse) {
+	for _, t := range req.Topics {
+		out := kmsg.NewListOffsetsResponseTopic()
+		out.Topic = t.Topic
+		for _, in := range t.Partitions {
+			p := kmsg.NewListOffsetsResponseTopicPartition()
+			p.Partition, p.Offset, p.Timestamp, p.LeaderEpoch = in.Partition, -1, -1, -1
+			p.ErrorCode = kerr.InvalidRequest.Code
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+}
+
 func (a *API) listCode(version int16, err error) int16 {
 	if version < 5 && errors.Is(err, kerr.OffsetNotAvailable) {
 		return kerr.LeaderNotAvailable.Code
@@ -83,8 +103,6 @@ func (a *API) listOffset(r *server.Request, req *kmsg.ListOffsetsRequest, topic 
 	switch since, known := sinceVersion[in.Timestamp]; {
 	case !a.allow(r, acl.Describe, acl.Topic, topic):
 		return replica.ListResult{}, kerr.TopicAuthorizationFailed
-	case req.IsolationLevel < 0 || req.IsolationLevel > 1:
-		return replica.ListResult{}, kerr.InvalidRequest
 	case in.Timestamp < 0 && (!known || req.Version < since):
 		return replica.ListResult{}, kerr.UnsupportedVersion // before anything is looked up
 	}
