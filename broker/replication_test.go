@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -214,5 +215,37 @@ func TestStrangersFollowNothing(t *testing.T) {
 	got := ask[*kmsg.FetchResponse](groupClient{p}, req).Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(got.ErrorCode); err != kerr.NotLeaderForPartition || len(got.RecordBatches) > 0 {
 		t.Errorf("%v, with %d bytes of records", err, len(got.RecordBatches))
+	}
+}
+
+// When DeleteRecords answers, no replica has the records any more (safety 17).
+func TestDeleteRecordsOnEveryReplica(t *testing.T) {
+	c := startThree(t, 1)
+	cl := c.client(kgo.DefaultProduceTopic("t"))
+	for round := range int64(5) {
+		for range 10 {
+			if err := cl.ProduceSync(c.nodes[1].ctx(), kgo.StringRecord("x")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		upTo := 10*round + 5
+		var offsets kadm.Offsets
+		offsets.AddOffset("t", 0, upTo, -1)
+		done, err := kadm.NewClient(cl).DeleteRecords(c.nodes[1].ctx(), offsets)
+		if err == nil {
+			err = done.Error()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if low, _ := done.Lookup("t", 0); low.LowWatermark != upTo {
+			t.Errorf("up to %d: low watermark %d", upTo, low.LowWatermark)
+		}
+		for id, p := range c.nodes[1:] {
+			part, _ := p.b.parts.replicas.Get(kafka.TopicPartition{Topic: "t", Partition: 0})
+			if at := part.Log().Start(); at != upTo {
+				t.Errorf("answered, and the log of broker %d starts at %d, not %d", id+1, at, upTo)
+			}
+		}
 	}
 }

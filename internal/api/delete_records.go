@@ -3,14 +3,16 @@ package api
 // DeleteRecords, key 21, versions 0-2: the log start of partitions is raised,
 // which is the low watermark of the answer.
 //
-// The answer waits for the disk, not for the client's time-out: what it says is
-// durable (Apache Kafka writes its checkpoint of log starts every minute, and a
-// crash before that brings deleted records back). Replicas elsewhere are not
-// waited for: there are none that follow yet.
+// What the answer says is durable on every live replica (Apache Kafka writes its
+// checkpoint of log starts every minute, and a crash before that brings deleted
+// records back). The leader's disk is waited for, the other replicas until the
+// client's time-out.
 
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,6 +21,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/auth/acl"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/replica"
 	"github.com/barnabas-mq/barnabas/internal/server"
 )
 
@@ -26,7 +29,7 @@ import (
 // once. Those of one directory share the writes of its checkpoint.
 const deletersAtOnce = 32
 
-func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.DeleteRecordsRequest, resp *kmsg.DeleteRecordsResponse) error {
+func (a *API) deleteRecords(ctx context.Context, r *server.Request, req *kmsg.DeleteRecordsRequest, resp *kmsg.DeleteRecordsResponse) error {
 	// Of a partition that is named twice the last offset counts.
 	wanted := make(map[numberedPartition]int64)
 	topics := numbered{}
@@ -53,8 +56,12 @@ func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.Dele
 			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, p)
 		}
 	}
+	deadline, cancel := context.WithTimeout(ctx, time.Duration(req.TimeoutMillis)*time.Millisecond)
+	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(deletersAtOnce)
+	var mu sync.Mutex
+	var waiting []deletion // under mu
 	for i := range resp.Topics {
 		topic := resp.Topics[i].Topic
 		allowed := a.allow(r, acl.Delete, acl.Topic, topic)
@@ -71,22 +78,44 @@ func (a *API) deleteRecords(_ context.Context, r *server.Request, req *kmsg.Dele
 			}
 			offset := wanted[numberedPartition{i, p.Partition}]
 			g.Go(func() error {
-				low, err := a.deleteBefore(t, p.Partition, offset)
-				p.LowWatermark, p.ErrorCode = low, a.code(err)
+				part, done, err := a.deleteBefore(t, p.Partition, offset)
+				if err != nil {
+					p.ErrorCode = a.code(err)
+					return nil
+				}
+				mu.Lock()
+				waiting = append(waiting, deletion{part, done, p})
+				mu.Unlock()
 				return nil
 			})
 		}
 	}
-	return g.Wait()
+	err := g.Wait()
+	for _, w := range waiting {
+		low, err := w.part.AwaitDeleted(deadline, w.done)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = kerr.RequestTimedOut
+		}
+		w.answer.LowWatermark, w.answer.ErrorCode = low, a.code(err)
+	}
+	return err
 }
 
-func (a *API) deleteBefore(t *meta.Topic, partition int32, offset int64) (lowWatermark int64, err error) {
+// deletion is done here, and waits for the other replicas.
+type deletion struct {
+	part   *replica.Partition
+	done   replica.Deleted
+	answer *kmsg.DeleteRecordsResponseTopicPartition
+}
+
+func (a *API) deleteBefore(t *meta.Topic, partition int32, offset int64) (*replica.Partition, replica.Deleted, error) {
 	p, err := a.hosted(t, partition)
 	switch {
 	case IsInternal(t.Name) && !errors.Is(err, kerr.UnknownTopicOrPartition):
-		return -1, kerr.InvalidTopicException
+		return nil, replica.Deleted{}, kerr.InvalidTopicException
 	case err != nil:
-		return -1, err
+		return nil, replica.Deleted{}, err
 	}
-	return p.DeleteRecords(offset)
+	done, err := p.DeleteRecords(offset)
+	return p, done, err
 }

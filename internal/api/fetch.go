@@ -295,7 +295,7 @@ func (f *fetch) follow(now time.Time, it *fetchItem) error {
 		return nil
 	}
 	err := it.part.FollowerAt(now, it.leaderEpoch, isr.Claim{
-		Node: kafka.NodeID(f.replica), BrokerEpoch: f.req.ReplicaState.Epoch, Fetched: it.offset, Counted: it.counted,
+		Node: kafka.NodeID(f.replica), BrokerEpoch: f.req.ReplicaState.Epoch, Fetched: it.offset, Counted: it.counted, LogStart: it.started,
 	})
 	if err != nil {
 		it.read.Release()

@@ -37,6 +37,7 @@ type fetchPartition struct {
 	lastEpoch   kafka.LeaderEpoch
 	maxBytes    int32
 	counted     int64 // a follower's claim
+	started     int64 // where its log starts
 	marked      int64 // the high watermark that it has (KIP-1166)
 	listed      bool  // by this request
 
@@ -156,14 +157,14 @@ func requested(req *kmsg.FetchRequest) []fetchPartition {
 			p := &t.Partitions[j]
 			k := fetchKey{t.Topic, t.TopicID, p.Partition}
 			if first := at(out, k); first < len(out) { // the later one counts
-				out[first].offset, out[first].maxBytes, out[first].counted = p.FetchOffset, p.PartitionMaxBytes, wire.Claim(p)
+				out[first].offset, out[first].maxBytes, out[first].counted, out[first].started = p.FetchOffset, p.PartitionMaxBytes, wire.Claim(p), p.LogStartOffset
 				continue
 			}
 			out = append(out, fetchPartition{
 				topic: t.Topic, id: t.TopicID, partition: p.Partition,
 				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
 				leaderEpoch: kafka.LeaderEpoch(p.CurrentLeaderEpoch), lastEpoch: kafka.LeaderEpoch(p.LastFetchedEpoch),
-				counted: wire.Claim(p), marked: p.HighWatermark, listed: true,
+				counted: wire.Claim(p), started: p.LogStartOffset, marked: p.HighWatermark, listed: true,
 				toldHW: -1, toldStart: -1,
 			})
 		}

@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -8,10 +11,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/storage/checkpoint"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
+
+// deleteAll deletes, and waits for the replicas.
+func deleteAll(ctx context.Context, p *Partition, offset int64) (low int64, err error) {
+	d, err := p.DeleteRecords(offset)
+	if err != nil {
+		return -1, err
+	}
+	return p.AwaitDeleted(ctx, d)
+}
 
 func TestADM12DeleteRecords(t *testing.T) {
 	p := partitionOn(t, newDisk(), false)
@@ -21,15 +34,15 @@ func TestADM12DeleteRecords(t *testing.T) {
 	lead(t, p, 0, pair) // the high watermark waits for the other replica
 	put(t, p, records("x"), 1)
 	for _, c := range []struct {
-		offset, low int64
-		want        error
+		offset, start int64
+		want          error
 	}{
-		{-2, -1, kerr.OffsetOutOfRange}, {11, -1, kerr.OffsetOutOfRange}, {3, 3, nil}, {1, 3, nil}, {DeleteToHighWatermark, 10, nil},
+		{-2, 0, kerr.OffsetOutOfRange}, {11, 0, kerr.OffsetOutOfRange}, {3, 3, nil}, {1, 3, nil}, {DeleteToHighWatermark, 10, nil},
 	} {
-		low, err := p.DeleteRecords(c.offset)
+		_, err := p.DeleteRecords(c.offset)
 		wantErr(t, "delete", err, c.want)
-		if low != c.low {
-			t.Errorf("up to %d: low watermark %d, want %d", c.offset, low, c.low)
+		if at := p.Log().Start(); at != c.start {
+			t.Errorf("up to %d: the log starts at %d, want %d", c.offset, at, c.start)
 		}
 	}
 	cfg := p.Log().Config()
@@ -103,7 +116,7 @@ func TestDeleteRecordsOfALogThatMoves(t *testing.T) {
 	done := make(chan answer, 1)
 	armed.Store(true)
 	go func() {
-		low, err := p.DeleteRecords(2)
+		low, err := deleteAll(t.Context(), p, 2)
 		done <- answer{low, err}
 	}()
 	<-writing
@@ -128,9 +141,68 @@ func TestDeleteRecordsOnABadDisk(t *testing.T) {
 	_, err := p.DeleteRecords(1)
 	wantErr(t, "full disk", err, kerr.KafkaStorageError)
 	d.fail(nil)
-	low, err := p.DeleteRecords(1)
+	low, err := deleteAll(t.Context(), p, 1)
 	wantErr(t, "room again", err, nil)
 	if low != 1 {
 		t.Errorf("low watermark %d", low)
 	}
+}
+
+// Records are deleted when no live replica has them any more: neither one in
+// sync nor one that catches up, but one whose broker is gone is not waited for.
+func TestDeleteRecordsOnEveryReplica(t *testing.T) {
+	p := replicaOf(t, 1)
+	v := isr.View{Committed: []kafka.NodeID{1, 2}, Replicas: 4, MinInSync: 1, Candidates: []isr.Candidate{
+		{Node: 3, BrokerEpoch: 7}, {Node: 4},
+	}}
+	see(t, p, 0, 1, v)
+	put(t, p, records("0", "1", "2", "3"), 1)
+	put(t, p, records("4"), 1)
+	claim := func(n kafka.NodeID, start int64) {
+		t.Helper()
+		wantErr(t, "claim", p.FollowerAt(testAt, 0, isr.Claim{Node: n, BrokerEpoch: 7, Fetched: 5, Counted: 5, LogStart: start}), nil)
+	}
+	claim(2, 0)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	low, err := deleteAll(over, p, 4)
+	if low != -1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("a replica has said nothing: low watermark %d, %v", low, err)
+	}
+	claim(3, 1)
+	if low, err = deleteAll(over, p, 4); low != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("one has everything, another nearly so: low watermark %d, %v", low, err)
+	}
+
+	w := NewWaiter() // a follower's long poll, which is told
+	p.AddWaiter(w)
+	done, start := make(chan error, 1), p.Log().Start()
+	go func() {
+		low, err := deleteAll(t.Context(), p, 5)
+		if err == nil && low != 5 {
+			err = fmt.Errorf("low watermark %d", low)
+		}
+		done <- err
+	}()
+	for p.Log().Start() == start {
+		<-w.C
+	}
+	claim(2, 5)
+	claim(3, 4)
+	select {
+	case err := <-done:
+		t.Fatalf("answered while broker 3 starts at 4: %v", err)
+	default:
+	}
+	claim(3, 5)
+	wantErr(t, "delete", <-done, nil)
+
+	d, err := p.DeleteRecords(5)
+	wantErr(t, "again", err, nil)
+	see(t, p, 1, 2, v)
+	_, err = p.AwaitDeleted(t.Context(), d)
+	wantErr(t, "follower", err, kerr.NotLeaderForPartition)
+	see(t, p, 2, 1, v)
+	_, err = p.AwaitDeleted(t.Context(), d)
+	wantErr(t, "another term", err, kerr.NotLeaderForPartition)
 }

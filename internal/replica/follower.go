@@ -61,7 +61,7 @@ func (p *Partition) AppendAsFollower(epoch kafka.LeaderEpoch, records []byte, hw
 	// What is below the leader's start was deleted on purpose; it is deleted
 	// here once it is committed here.
 	if start := min(logStart, p.hw.Load()); start > p.Log().Start() {
-		if _, err := p.deleteBefore(start); err != nil {
+		if err := p.deleteBefore(start); err != nil {
 			return fmt.Errorf("delete records: %w", err)
 		}
 	}

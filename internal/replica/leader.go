@@ -96,11 +96,16 @@ func (p *Partition) FollowerAt(now time.Time, current kafka.LeaderEpoch, c isr.C
 		c.Counted = c.Fetched
 	}
 	t := p.termOf(r)
+	before := p.followers[i].LogStart
 	p.followers[i] = p.followers[i].Fetch(c, t.End, now)
+	deleted := p.followers[i].LogStart != before
 	woken := p.setMark(t.Mark(now))
 	change, ok := p.changeLocked(now, r, math.MaxInt64)
 	p.mu.Unlock()
 	woken.finish(p)
+	if deleted {
+		p.watchers.wake() // AwaitDeleted's
+	}
 	if ok {
 		p.propose(change)
 	}

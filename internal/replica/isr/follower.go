@@ -29,6 +29,8 @@ type Claim struct {
 	// Counted is the offset that it can be counted on for: its flushed end on a
 	// durable topic. -1: it says nothing, and has nothing flushed.
 	Counted int64
+	// LogStart is where its log starts, for good.
+	LogStart int64
 }
 
 // Follower is what a leader knows, in its present term, of a replica.
@@ -38,6 +40,8 @@ type Follower struct {
 	Fetched     int64 // -1: unknown
 	// Position is the offset that it can be counted on for; -1: unknown.
 	Position int64
+	// LogStart is where its log starts; -1: unknown.
+	LogStart int64
 	// CaughtUp is the last time at which the leader is known to have had nothing
 	// that the follower has not got since; zero: never in this term.
 	CaughtUp time.Time
@@ -52,7 +56,7 @@ type Follower struct {
 // Unknown is a follower that has not fetched in the term that begins at now.
 // One in the ISR has the time that it may lag from now on.
 func Unknown(node kafka.NodeID, inSync bool, now time.Time) Follower {
-	f := Follower{Node: node, BrokerEpoch: -1, Fetched: -1, Position: -1}
+	f := Follower{Node: node, BrokerEpoch: -1, Fetched: -1, Position: -1, LogStart: -1}
 	if inSync {
 		f.CaughtUp = now
 	}
@@ -71,7 +75,7 @@ func (f Follower) Fetch(c Claim, end int64, now time.Time) Follower {
 		f = Unknown(f.Node, false, now)
 		f.CaughtUp = caught
 	}
-	f.BrokerEpoch, f.Fetched = c.BrokerEpoch, c.Fetched
+	f.BrokerEpoch, f.Fetched, f.LogStart = c.BrokerEpoch, c.Fetched, c.LogStart
 	f.Position = min(c.Counted, c.Fetched)
 	switch {
 	case f.Position >= end:

@@ -157,7 +157,7 @@ func TestMarkIsHeldByTheTrueISR(t *testing.T) {
 			case 4:
 				n := node.Draw(t, "claims")
 				i := slices.IndexFunc(term.Followers, func(f Follower) bool { return f.Node == n })
-				term.Followers[i] = term.Followers[i].Fetch(Claim{n, 1, written[n], flushed[n]}, term.End, now)
+				term.Followers[i] = term.Followers[i].Fetch(Claim{Node: n, BrokerEpoch: 1, Fetched: written[n], Counted: flushed[n]}, term.End, now)
 			case 5:
 				if next := term.Change(now); next != nil {
 					term.Proposed, applied = next, false
@@ -188,7 +188,7 @@ func TestMarkIsHeldByTheTrueISR(t *testing.T) {
 			term.Position = term.End
 			for i, f := range term.Followers {
 				written[f.Node], flushed[f.Node] = term.End, term.End
-				term.Followers[i] = f.Fetch(Claim{f.Node, 1, term.End, term.End}, term.End, now)
+				term.Followers[i] = f.Fetch(Claim{Node: f.Node, BrokerEpoch: 1, Fetched: term.End, Counted: term.End}, term.End, now)
 			}
 			check()
 			term.Proposed = term.Change(now)
