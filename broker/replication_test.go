@@ -3,7 +3,10 @@ package broker
 import (
 	"context"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +18,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // three are brokers on one metadata store, each with a replica of topic t.
@@ -46,10 +51,15 @@ func startThree(t *testing.T, partitions int, set ...string) *three {
 	return c
 }
 
-func (c *three) start(id int) {
+func (c *three) start(id int, with ...Options) {
 	c.t.Helper()
-	c.nodes[id] = startWith(c.t, Options{store: c.store, Set: append([]string{fmt.Sprintf("node.id=%d", id), "log.dirs=" + c.dirs[id],
-		"min.insync.replicas=2", "replica.lag.time.max.ms=10000"}, c.set...)})
+	o := Options{}
+	if len(with) > 0 {
+		o = with[0]
+	}
+	o.store, o.Set = c.store, append([]string{fmt.Sprintf("node.id=%d", id), "log.dirs=" + c.dirs[id],
+		"min.insync.replicas=2", "replica.lag.time.max.ms=10000"}, c.set...)
+	c.nodes[id] = startWith(c.t, o)
 }
 
 // whole waits until every partition has three replicas in sync.
@@ -248,4 +258,62 @@ func TestDeleteRecordsOnEveryReplica(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Who stops leading while a record waits for the in-sync replicas names the
+// broker that leads then, and where it is (KIP-951).
+func TestLateNotLeaderNamesTheNext(t *testing.T) {
+	c := &three{t: t, store: metastore.NewMem()}
+	var stuck atomic.Bool
+	held, waits := make(chan struct{}), make(chan struct{}, 1)
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	disk := vfs.Faulty(vfs.Real, func(op vfs.Op) error {
+		if stuck.Load() && (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncAll) {
+			select {
+			case waits <- struct{}{}:
+			default:
+			}
+			<-held
+		}
+		return nil
+	})
+	for id := 1; id <= 2; id++ {
+		c.dirs[id] = t.TempDir()
+		c.start(id, Options{files: disk})
+		disk = nil // of the second one the true
+	}
+	two, one := c.nodes[1], c.nodes[2]
+	one.awaitImage(func() bool { return len(one.image().Brokers()) == 2 })
+	one.placed("t", [][]kafka.NodeID{{2, 1}})
+	one.awaitImage(func() bool {
+		t, ok := one.image().Topic("t")
+		return ok && len(t.Partitions[0].ISR) == 2 && !slices.ContainsFunc(t.Partitions[0].ISR, func(m meta.Replica) bool { return m.Dir == kafka.DirUnassigned })
+	})
+	stuck.Store(true)
+	topic, _ := one.image().Topic("t")
+	answer := make(chan *kmsg.ProduceResponse, 1)
+	go func() {
+		resp, err := one.cl.Broker(2).Request(one.ctx(), one.produceRequest("t", topic.ID, 0, -1, "x"))
+		if err != nil {
+			t.Error(err)
+			close(answer)
+			return
+		}
+		answer <- resp.(*kmsg.ProduceResponse)
+	}()
+	<-waits // the follower has the record, and not on its disk
+	one.stop()
+	resp := <-answer
+	if resp == nil {
+		return
+	}
+	got := resp.Topics[0].Partitions[0]
+	if got.ErrorCode != kerr.NotLeaderForPartition.Code || got.CurrentLeader.LeaderID != 1 || got.CurrentLeader.LeaderEpoch <= 0 {
+		t.Errorf("answered %v, leader %+v", kerr.ErrorForCode(got.ErrorCode), got.CurrentLeader)
+	}
+	if _, port, _ := net.SplitHostPort(two.b.Addr("PLAINTEXT")); len(resp.Brokers) != 1 || strconv.Itoa(int(resp.Brokers[0].Port)) != port {
+		t.Errorf("named %+v, wanted port %s", resp.Brokers, port)
+	}
+	release()
 }

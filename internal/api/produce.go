@@ -176,10 +176,9 @@ func (p *produce) await(ctx context.Context) {
 			err = kerr.RequestTimedOut
 		}
 		if err != nil {
-			w.answer.ErrorCode = p.code(err)
-			if p.req.Version >= 8 {
-				w.answer.ErrorMessage, _ = recordErrors(err)
-			}
+			p.img = p.Image() // it may name the next leader by now
+			topic, _ := p.img.TopicByID(w.partition.TopicID())
+			p.fail(w.answer, topic, err)
 			w.answer.BaseOffset, w.answer.LogAppendTime, w.answer.LogStartOffset = -1, -1, -1
 		}
 	}
