@@ -56,7 +56,7 @@ func (a *API) deleteRecords(ctx context.Context, r *server.Request, req *kmsg.De
 			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, p)
 		}
 	}
-	deadline, cancel := context.WithTimeout(ctx, time.Duration(req.TimeoutMillis)*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(req.TimeoutMillis)*time.Millisecond)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(deletersAtOnce)
@@ -91,14 +91,18 @@ func (a *API) deleteRecords(ctx context.Context, r *server.Request, req *kmsg.De
 		}
 	}
 	err := g.Wait()
+	a.awaitDeletions(ctx, waiting)
+	return err
+}
+
+func (a *API) awaitDeletions(ctx context.Context, waiting []deletion) {
 	for _, w := range waiting {
-		low, err := w.part.AwaitDeleted(deadline, w.done)
+		low, err := w.part.AwaitDeleted(ctx, w.done)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = kerr.RequestTimedOut
 		}
 		w.answer.LowWatermark, w.answer.ErrorCode = low, a.code(err)
 	}
-	return err
 }
 
 // deletion is done here, and waits for the other replicas.
