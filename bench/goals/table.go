@@ -88,7 +88,7 @@ var measurements = []measurement{
 		{"M3", "idle CPU: % of a core", "idle_cpu_pct", "<=", 0.5},
 		{"S1", "exec to ready, empty directory: ms", "start_ms", "<=", 100},
 		{"S3", "clean stop: ms", "stop_ms", "<=", 1000}}},
-	{args: load("-mode crowd -reps 1 -parts 10000 -n 5000 -polls 1000 -d 20s"), starts: true, goals: []goal{
+	{args: load("-mode crowd -reps 1 -parts 10000 -n 5000 -polls 1000 -d 60s"), starts: true, goals: []goal{
 		{"M2", "5000 idle connections: KiB each", "KiB_per_conn", "<=", 12},
 		{"M2", "10 000 idle partitions: KiB each", "KiB_per_partition", "<=", 12},
 		{"M2", "10 000 idle partitions: descriptors each", "fds_per_partition", "<=", 1},

@@ -15,6 +15,7 @@ package api
 
 import (
 	"context"
+	"math/bits"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -144,7 +145,7 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 	if f.readAll() || f.req.MaxWaitMillis <= 0 {
 		return
 	}
-	deadline := time.NewTimer(time.Duration(f.req.MaxWaitMillis) * time.Millisecond)
+	deadline := time.NewTimer(onGrid(time.Now(), time.Duration(f.req.MaxWaitMillis)*time.Millisecond))
 	defer deadline.Stop()
 	f.watch()
 	defer f.unwatch()
@@ -164,6 +165,15 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// onGrid stretches a wait that begins at now by less than a 64th, to where others
+// of its length end too: an idle process is woken for all of them at once. Each
+// waking of its own costs more than the poll.
+func onGrid(now time.Time, wait time.Duration) time.Duration {
+	grid := int64(1) << max(bits.Len64(uint64(wait/64))-1, 0)
+	past := (now.UnixNano() + int64(wait)) & (grid - 1)
+	return wait + time.Duration((grid-past)&(grid-1))
 }
 
 // unchanged reports that what was read last is still what there is: most long
