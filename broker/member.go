@@ -117,8 +117,7 @@ func (m *member) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	least := max(m.ttl/6, controlRetry)
-	pause := least
+	pause := controlRetry
 	for {
 		began := time.Now()
 		err := m.live(ctx)
@@ -133,15 +132,15 @@ func (m *member) Run(ctx context.Context) error {
 			return nil
 		}
 		m.log.Warn("the registration is lost, and followed by another", "cause", err)
-		if time.Since(began) > 10*pause { // it held: nobody is after it
-			pause = least
+		if time.Since(began) > m.ttl { // it held: nobody is after it
+			pause = controlRetry
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, max(m.ttl, least))
+		pause = min(2*pause, max(m.ttl, controlRetry))
 	}
 }
 

@@ -21,9 +21,14 @@ const (
 	// pulseDials, spread over pulseSpan, have to be refused.
 	pulseDials = 3
 	pulseSpan  = 200 * time.Millisecond
-	// pulseAgain is when a broker is tried again that could not be reached, or
-	// hangs up all the time.
+	// pulseSoon is when a broker is tried again that hung up; up to pulseAgain
+	// where it does that all the time, or could not be reached.
+	pulseSoon  = 20 * time.Millisecond
 	pulseAgain = time.Second
+	// pulseTry is how long the end of a session is waited for before it is asked
+	// for again: what was asked of a leader of the metadata that died as well is
+	// lost, and the next one does not know of it.
+	pulseTry = 300 * time.Millisecond
 	// pulseTrust is for how long a broker is left to its session that came back
 	// without having restarted: its port refuses for other reasons than its death.
 	pulseTrust = 10 * time.Minute
@@ -128,6 +133,7 @@ func addressOf(b *meta.Broker, listener string) (host string, port int32, ok boo
 // the last, and only refusals tell.
 func (p *pulse) feel(ctx context.Context, who patient) {
 	var ended error // how the last connection did; nil: there was none
+	soon := pulseSoon
 	for ctx.Err() == nil {
 		pause := pulseAgain
 		nc, dead := look(ctx, who.at)
@@ -135,8 +141,9 @@ func (p *pulse) feel(ctx context.Context, who patient) {
 		case nc != nil:
 			began := time.Now()
 			if ended = hold(ctx, nc); time.Since(began) > pulseAgain {
-				pause = pulseSpan / 2
+				soon = pulseSoon
 			}
+			pause, soon = soon, min(2*soon, pulseAgain)
 		case dead && ended != nil && ctx.Err() == nil:
 			p.end(ctx, who, ended)
 		}
@@ -169,36 +176,61 @@ func look(ctx context.Context, at string) (nc net.Conn, dead bool) {
 			case <-time.After(pulseSpan / (pulseDials - 1)):
 			}
 		}
-		nc, err := (&net.Dialer{Timeout: pulseAgain}).DialContext(ctx, "tcp", at)
-		if err == nil {
+		if nc, dead := dial(ctx, at); !dead {
 			return nc, false
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, false
 		}
 	}
 	return nil, true
 }
 
-// end revokes the lease of a registration that is still there.
+// dial connects; dead says that the host refuses.
+func dial(ctx context.Context, at string) (nc net.Conn, dead bool) {
+	nc, err := (&net.Dialer{Timeout: pulseAgain}).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return nil, errors.Is(err, syscall.ECONNREFUSED)
+	}
+	return nc, false
+}
+
+// end revokes the lease of a registration that is still there, for as long as
+// its port refuses.
 func (p *pulse) end(ctx context.Context, who patient, cause error) {
 	b, ok := p.condemned(p.keeper.Image(), who, time.Now())
 	if !ok {
 		return
 	}
-	get := []kv.Op{kv.GetOp(p.keeper.Image().Keys().Broker(who.node))}
-	ctx, cancel := context.WithTimeout(ctx, pulseAgain)
-	defer cancel()
+	for dead := true; dead && p.valid() && ctx.Err() == nil; {
+		try, cancel := context.WithTimeout(ctx, pulseTry)
+		gone, err := p.revoke(try, b)
+		if err == nil {
+			cancel()
+			if gone {
+				p.log.Warn("broker is dead: its connection ended, and its port refuses; its session is ended", "broker", who.node, "epoch", who.epoch, "cause", cause)
+			}
+			return
+		}
+		p.log.Info("session of a dead broker is not ended yet", "broker", who.node, "err", err)
+		<-try.Done()
+		cancel()
+		var nc net.Conn
+		if nc, dead = dial(ctx, who.at); nc != nil {
+			_ = nc.Close()
+		}
+	}
+}
+
+// revoke ends the session of a registration; false: it is not what it was.
+func (p *pulse) revoke(ctx context.Context, b *meta.Broker) (bool, error) {
+	get := []kv.Op{kv.GetOp(p.keeper.Image().Keys().Broker(b.ID))}
 	res, err := p.store.Txn(ctx, kv.Txn{If: []kv.Cmp{kv.ModIs(get[0].Key, b.ModRev)}, Then: get, Else: get})
 	if err != nil || !res.Succeeded {
-		return // it is not what it was, or nobody can say
+		return false, err
 	}
 	p.remember(b, time.Now())
 	if err := p.store.Revoke(ctx, b.Lease); err != nil && !errors.Is(err, metastore.ErrLeaseGone) {
-		p.log.Warn("session of a dead broker runs on until its end", "broker", who.node, "err", err)
-		return
+		return false, err
 	}
-	p.log.Warn("broker is dead: its connection ended, and its port refuses; its session is ended", "broker", who.node, "epoch", who.epoch, "cause", cause)
+	return true, nil
 }
 
 // condemned is a registration whose lease may be revoked, as far as the image

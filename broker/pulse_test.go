@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +106,37 @@ func TestDeadBrokersSessionIsEnded(t *testing.T) {
 	}
 	if _, ok := p.b.parts.pulse.condemned(p.image(), who, time.Now().Add(pulseTrust+time.Minute)); !ok {
 		t.Error("a broker is trusted for ever")
+	}
+}
+
+// losing is a store that loses the first words about leases, as a leader of the
+// metadata does that dies with the broker.
+type losing struct {
+	metastore.Store
+	lost atomic.Int32
+}
+
+func (l *losing) Revoke(ctx context.Context, lease int64) error {
+	if l.lost.Add(1) <= 2 {
+		<-ctx.Done()
+		return metastore.ErrMaybe
+	}
+	return l.Store.Revoke(ctx, lease)
+}
+
+// The end of a session is asked for until it is there.
+func TestDeadBrokersSessionIsEndedInTheEnd(t *testing.T) {
+	mem := metastore.NewMem()
+	store := &losing{Store: mem}
+	p := startOn(t, store, "1", "barnabas.cluster.id=c")
+	g := newGhost(t, mem, "c", "ghost", false)
+	held := g.felt()
+	p.awaitImage(func() bool { return p.registered(2) != nil })
+	g.l.Close()
+	held.Close()
+	p.awaitImage(func() bool { return p.registered(2) == nil })
+	if n := store.lost.Load(); n != 3 {
+		t.Errorf("asked %d times", n)
 	}
 }
 

@@ -192,11 +192,13 @@ func (s *Session) Run(ctx context.Context) error {
 	}
 }
 
-// grant asks until it has a lease.
+// grant asks until it has a lease. At first it asks again long before the time of
+// one is over: what was asked of a leader that is gone is not answered, and a
+// lease that nobody hears of runs out.
 func (s *Session) grant(ctx context.Context) error {
-	for {
+	for patience := s.cfg.TTL / 6; ; patience = min(2*patience, s.cfg.TTL) {
 		sent := s.cfg.Clock()
-		actx, cancel := context.WithTimeout(ctx, s.cfg.TTL)
+		actx, cancel := context.WithTimeout(ctx, patience)
 		lease, err := s.store.Grant(actx, s.cfg.TTL)
 		cancel()
 		if err == nil {

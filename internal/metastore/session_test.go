@@ -277,6 +277,51 @@ func TestSessionWaitsForStore(t *testing.T) {
 	})
 }
 
+// slowGrants is a store that takes a time for each lease, and loses the first requests.
+type slowGrants struct {
+	*metastore.Mem
+	takes time.Duration
+	lost  int
+}
+
+func (s *slowGrants) Grant(ctx context.Context, ttl time.Duration) (int64, error) {
+	takes := s.takes
+	if s.lost > 0 {
+		s.lost, takes = s.lost-1, time.Hour
+	}
+	select {
+	case <-ctx.Done():
+		return 0, metastore.ErrMaybe
+	case <-time.After(takes):
+		return s.Mem.Grant(ctx, ttl)
+	}
+}
+
+// A lost request costs a session a part of its time; a slow store is waited for.
+func TestSessionAsksForItsLeaseAgain(t *testing.T) {
+	for _, c := range []struct {
+		takes  time.Duration
+		lost   int
+		within time.Duration
+	}{{0, 0, time.Millisecond}, {0, 1, ttl / 2}, {ttl - time.Second, 0, 4 * ttl}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := metastore.NewSession(&slowGrants{metastore.NewMem(), c.takes, c.lost}, metastore.SessionConfig{TTL: ttl})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			began := time.Now()
+			if _, err := s.Lease(ctx); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > c.within {
+				t.Errorf("%+v: after %v", c, took)
+			}
+			cancel()
+			<-ended
+		})
+	}
+}
+
 func TestBoottime(t *testing.T) {
 	a := metastore.Boottime()
 	if b := metastore.Boottime(); b < a || b-a > time.Minute || a <= 0 {
