@@ -101,6 +101,8 @@ func (d *dynamic) hand(c *config.Config) {
 	d.parts.logs.SetProducerExpiration(c.Duration("producer.id.expiration.ms"))
 	d.parts.logs.SetRecoveryThreads(int(c.Int("num.recovery.threads.per.data.dir")))
 	d.parts.logs.SetMoveRate(c.Int("replica.alter.log.dirs.io.max.bytes.per.second"))
+	d.parts.slowLeaders.SetRate(c.Int("leader.replication.throttled.rate"))
+	d.parts.slowFollowers.SetRate(c.Int("follower.replication.throttled.rate"))
 	d.parts.setCordoned(c.List("cordoned.log.dirs"))
 }
 

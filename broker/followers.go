@@ -23,6 +23,7 @@ func (b *Broker) fetcherConfig() fetcher.Config {
 		Wait:           r.Wait,
 		Backoff:        r.Backoff,
 		Timeout:        r.Timeout,
+		Throttle:       b.parts.slowFollowers,
 		Logger:         b.log.With("part", "replica"),
 	}
 }

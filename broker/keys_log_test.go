@@ -109,6 +109,9 @@ func topicBed() bed {
 		p.fill(l, 0, 3, 600, time.Now())
 		p.wantSegments(l, 3)
 	}
+	for _, side := range []string{"leader", "follower"} { // it takes three brokers
+		b.topic[side+".replication.throttled.replicas"] = func(p *process) { throttles(p.t, side) }
+	}
 	return b
 }
 

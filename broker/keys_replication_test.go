@@ -2,10 +2,14 @@ package broker
 
 import (
 	"bufio"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-mq/barnabas/internal/config"
@@ -33,6 +37,8 @@ func replicationProofs() map[string]func(*testing.T) {
 		"replica.fetch.wait.max.ms": func(t *testing.T) {
 			asksFor(t, "replica.fetch.wait.max.ms=1234", func(r *kmsg.FetchRequest) int32 { return r.MaxWaitMillis })
 		},
+		"leader.replication.throttled.rate":   func(t *testing.T) { throttles(t, "leader") },
+		"follower.replication.throttled.rate": func(t *testing.T) { throttles(t, "follower") },
 		"replica.fetch.backoff.ms":            comesBackSoon,
 		"replica.socket.timeout.ms":           givesUp,
 		"replica.socket.receive.buffer.bytes": tunesFollowers,
@@ -180,5 +186,50 @@ func tunesFollowers(t *testing.T) {
 		if err != nil || b.Replication.ReceiveBuffer != want {
 			t.Errorf("%s: %d, %v", value, b.Replication.ReceiveBuffer, err)
 		}
+	}
+}
+
+// throttles: a replica that is added comes at the rate of the throttled replicas,
+// and one in sync as fast as it can.
+func throttles(t *testing.T, side string) {
+	const rate, size, records = 100_000, 5000, 60
+	c := startThree(t, 1, side+".replication.throttled.rate="+strconv.Itoa(rate), "replica.fetch.max.bytes="+strconv.Itoa(size))
+	one := c.nodes[1]
+	one.placed("slow", [][]kafka.NodeID{{1, 2}})
+	cl := c.client()
+	adm := kadm.NewClient(cl)
+	all := "*"
+	alter := []kadm.AlterConfig{{Name: side + ".replication.throttled.replicas", Value: &all}}
+	if r, err := adm.AlterTopicConfigs(one.ctx(), alter, "slow"); err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+	random := rand.NewChaCha8([32]byte{1})
+	began := time.Now()
+	for range records {
+		value := make([]byte, size)
+		_, _ = random.Read(value)
+		if err := cl.ProduceSync(one.ctx(), &kgo.Record{Topic: "slow", Value: value}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > records*size*time.Second/rate {
+		t.Errorf("replicas in sync are throttled: %v", took)
+	}
+	moved := func() bool {
+		s, _ := one.image().Topic("slow")
+		return len(s.Partitions[0].ISR) == 3
+	}
+	began = time.Now()
+	var move kadm.AlterPartitionAssignmentsReq
+	move.Assign("slow", 0, []int32{1, 2, 3})
+	if r, err := adm.AlterPartitionAssignments(one.ctx(), move); err != nil || r.Error() != nil {
+		t.Fatal(r, err)
+	}
+	one.awaitImage(moved)
+	// What goes at once is what an idle second saved up; the leader's has been
+	// used up by the replica in sync, whose bytes count, too.
+	least := (records*size - rate) * time.Second / rate
+	if took := time.Since(began); took < least*9/10 {
+		t.Errorf("%d bytes came after %v, at %d a second at least %v", records*size, took, rate, least)
 	}
 }

@@ -36,11 +36,13 @@ type parts struct {
 	control  *control
 	inSync   *inSync
 	fetchers *fetcher.Fetchers
-	cluster  *wishes
-	groups   *groups
-	pushed   *otlp.Store // metrics of clients
-	server   *server.Server
-	dynamic  *dynamic
+	// Of replicas that are throttled, when they lead and when they follow.
+	slowLeaders, slowFollowers *replica.Throttle
+	cluster                    *wishes
+	groups                     *groups
+	pushed                     *otlp.Store // metrics of clients
+	server                     *server.Server
+	dynamic                    *dynamic
 
 	opened, begun chan struct{} // closed once the logs are open, and the metadata can be followed
 
@@ -74,6 +76,7 @@ func (b *Broker) build(o Options) error {
 	}
 	p.inSync = newInSync(p.keeper, p.store, p.replicas, n.Replication.Lag, b.log.With("part", "replica"))
 	p.replicas.Propose = p.inSync.propose
+	p.slowLeaders, p.slowFollowers = replica.NewThrottle(n.Replication.LeaderRate), replica.NewThrottle(n.Replication.FollowerRate)
 	p.fetchers = fetcher.New(b.fetcherConfig())
 	p.replicas.Entered = p.fetchers.Entered
 	if b.cfg.Bool("auto.leader.rebalance.enable") {
@@ -248,6 +251,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 			ReplicationFactor: b.node.Topics.ReplicationFactor,
 			RequestTimeout:    b.cfg.Duration("request.timeout.ms"),
 		},
+		Throttle:  p.slowLeaders,
 		Features:  api.Features{Supported: supportedFeatures(), Update: p.cluster.updateFeatures},
 		Quorum:    b.quorum,
 		Telemetry: api.Telemetry{MaxBytes: p.pushed.MaxBytes(), Push: p.pushed.Push},

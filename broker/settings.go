@@ -30,6 +30,8 @@ func (s *settings) forPartition(img *meta.Image, topic string) (storage.Config, 
 		Lag:       c.Duration("replica.lag.time.max.ms"),
 		Durable:   t.Durable,
 		Internal:  api.IsInternal(topic),
+
+		ThrottledLeaders: t.ThrottledLeaders, ThrottledFollowers: t.ThrottledFollowers,
 	}
 }
 

@@ -39,6 +39,9 @@ type fetchItem struct {
 	asked replica.ReadReq
 	read  replica.ReadResult
 	code  int16
+
+	throttled bool // what is read counts against the throttle
+	held      bool // nothing is read because of it
 }
 
 // fetch is the state of one Fetch request.
@@ -265,7 +268,7 @@ func (it *fetchItem) behind() bool {
 // no wait can bring MinBytes about.
 func (f *fetch) limited() bool {
 	for _, it := range f.items {
-		if it.err == nil && it.code == 0 && it.part.More(it.asked, it.read) {
+		if it.err == nil && it.code == 0 && !it.held && it.part.More(it.asked, it.read) {
 			return true
 		}
 	}
@@ -289,6 +292,9 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 		Max:       max(0, min(int(it.maxBytes), left)),
 		MinOne:    first,
 		Isolation: f.isolation,
+	}
+	if it.held = f.held(now, it); it.held {
+		it.asked.Max, it.asked.MinOne = 0, false
 	}
 	if it.read, err = it.part.Read(now, it.asked); err != nil || f.replica < 0 {
 		return err
@@ -329,6 +335,7 @@ func (f *fetch) release() {
 // answer builds the response out of what the session says must be told.
 func (f *fetch) answer() {
 	told := f.session.finish(f.items)
+	f.charge(told)
 	f.resp.SessionID = f.session.id
 	parts := newScatter(f.resp, len(told))
 	var last *kmsg.FetchResponseTopic

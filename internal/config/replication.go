@@ -13,6 +13,8 @@ type Replication struct {
 	Backoff       time.Duration // replica.fetch.backoff.ms
 	Timeout       time.Duration // replica.socket.timeout.ms
 	ReceiveBuffer int           // replica.socket.receive.buffer.bytes; -1: the system's
+	LeaderRate    int64         // leader.replication.throttled.rate, bytes a second
+	FollowerRate  int64         // follower.replication.throttled.rate
 }
 
 func (c *Config) replication() Replication {
@@ -25,5 +27,7 @@ func (c *Config) replication() Replication {
 		Backoff:       c.Duration("replica.fetch.backoff.ms"),
 		Timeout:       c.Duration("replica.socket.timeout.ms"),
 		ReceiveBuffer: c.chosen("replica.socket.receive.buffer.bytes"),
+		LeaderRate:    c.Int("leader.replication.throttled.rate"),
+		FollowerRate:  c.Int("follower.replication.throttled.rate"),
 	}
 }

@@ -34,6 +34,8 @@ type Topic struct {
 	MinInsync       int
 	UncleanElection bool
 
+	ThrottledLeaders, ThrottledFollowers []string // leader. and follower.replication.throttled.replicas
+
 	Compression CompressionType
 	GzipLevel   int // -1: the codec's own
 	LZ4Level    int
@@ -102,7 +104,8 @@ func (c *Config) Topic(overrides map[string]string) Topic {
 	flag := func(name string) bool { b, _ := c.topicValue(overrides, name).(bool); return b }
 	text := func(name string) string { s, _ := c.topicValue(overrides, name).(string); return s }
 	age := func(name string) time.Duration { return scaled(num(name), time.Millisecond) }
-	policy, _ := c.topicValue(overrides, "cleanup.policy").([]string)
+	list := func(name string) []string { l, _ := c.topicValue(overrides, name).([]string); return l }
+	policy := list("cleanup.policy")
 	ratio, _ := c.topicValue(overrides, "min.cleanable.dirty.ratio").(float64)
 	t := Topic{
 		SegmentBytes:       int32(num("segment.bytes")),
@@ -133,6 +136,8 @@ func (c *Config) Topic(overrides map[string]string) Topic {
 		MaxCompactionLag:   age("max.compaction.lag.ms"),
 		DeleteRetention:    age("delete.retention.ms"),
 		MinCleanableRatio:  ratio,
+		ThrottledLeaders:   list("leader.replication.throttled.replicas"),
+		ThrottledFollowers: list("follower.replication.throttled.replicas"),
 	}
 	if n := num("max.decompressed.message.bytes"); n < unboundedPlain {
 		t.PlainLimit = int(n)

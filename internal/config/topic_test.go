@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -70,8 +71,9 @@ func TestTopicDefaults(t *testing.T) {
 		FileDeleteDelay: time.Minute, Delete: true, FlushMessages: 1<<63 - 1, FlushInterval: 1<<63 - 1, Durable: true,
 		TimestampBefore: 1<<63 - 1, TimestampAfter: time.Hour, MaxMessageBytes: 1048588, MinInsync: 1, Compression: ProducerCompression,
 		GzipLevel: -1, LZ4Level: 9, ZstdLevel: 3, MaxCompactionLag: 1<<63 - 1, DeleteRetention: 24 * time.Hour, MinCleanableRatio: 0.5,
+		ThrottledLeaders: []string{}, ThrottledFollowers: []string{},
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 }

@@ -150,7 +150,7 @@ func TestNewMembersStay(t *testing.T) {
 	a.propose = func(p Proposal) { got = append(got, p) }
 	r := *a.rules.Load()
 	r.MinInSync = 2
-	a.rules.Store(&r)
+	a.setRules(r)
 	alone := isr.View{Committed: []kafka.NodeID{1}, Replicas: 2, MinInSync: 2, Candidates: []isr.Candidate{{Node: 2, BrokerEpoch: 7, May: true}}}
 	both := isr.View{Committed: []kafka.NodeID{1, 2}, Replicas: 2, MinInSync: 2}
 	see(t, a, 0, 1, alone)

@@ -50,6 +50,7 @@ func (p *Partition) restate(t term) wakeUps {
 		p.pending = nil // that it compared is gone: it was carried out, or never will be
 	}
 	p.view, p.state = t.view, t.stated
+	p.inSync.Store(slices.Contains(t.view.Committed, p.self))
 	if p.pending != nil {
 		p.view.Proposed = members(p.pending.ISR)
 	}

@@ -421,7 +421,7 @@ func (m *Manager) Close() {
 func (p *Partition) configure(c storage.Config, r Rules) {
 	p.mu.Lock()
 	p.Log().SetConfig(c)
-	p.rules.Store(&r)
+	p.setRules(r)
 	p.view.MinInSync = r.MinInSync
 	woken := p.advanceLocked()
 	p.mu.Unlock()

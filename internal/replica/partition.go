@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,11 @@ type Rules struct {
 	Durable bool
 	// Internal topics are written by the broker alone.
 	Internal bool
+	// ThrottledLeaders and ThrottledFollowers are leader. and
+	// follower.replication.throttled.replicas.
+	ThrottledLeaders, ThrottledFollowers []string
+
+	slowLeader, slowFollower bool // this replica is among them
 }
 
 // validate checks what is to be appended, and stamps it where the topic says so.
@@ -58,9 +64,10 @@ type Partition struct {
 	moved   func(*Partition)
 	propose func(Proposal)
 
-	// role and hw are read without mu, and written under it.
-	role atomic.Pointer[role]
-	hw   atomic.Int64
+	// role, hw and inSync are read without mu, and written under it.
+	role   atomic.Pointer[role]
+	hw     atomic.Int64
+	inSync atomic.Bool // this replica is in the committed ISR
 
 	watchers watchers
 
@@ -130,7 +137,7 @@ func (r *role) check(current kafka.LeaderEpoch) error {
 func newPartition(tp kafka.TopicPartition, self kafka.NodeID, log *storage.Log, rules Rules) *Partition {
 	p := &Partition{tp: tp, id: log.TopicID(), self: self}
 	p.log.Store(log)
-	p.rules.Store(&rules)
+	p.setRules(rules)
 	p.role.Store(&role{epoch: kafka.NoEpoch})
 	p.hw.Store(min(max(log.HighWatermark(), log.Start()), log.End()))
 	log.SetHooks(storage.Hooks{Flushed: p.flushed, Failed: p.dirFailed, Swap: p.swap})
@@ -436,6 +443,7 @@ func (p *Partition) enter(t term) error {
 	}
 	// A proposal of an earlier term compared a state that is gone.
 	p.view, p.state, p.pending = t.view, t.stated, nil
+	p.inSync.Store(slices.Contains(t.view.Committed, p.self))
 	p.followers = newFollowers(t, next.leader)
 	if next.leader {
 		waiting.Join(p.commits.Begin(int32(t.epoch), p.hw.Load()))

@@ -28,6 +28,7 @@ func (w *worker) request(wait time.Duration) *kmsg.FetchRequest {
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), w.cfg.MinBytes, w.cfg.AnswerBytes
 	req.SessionID, req.SessionEpoch = w.session.id, w.session.epoch
 	at := make(map[kafka.TopicID]int)
+	w.throttle()
 	full := w.session.epoch == 0 // a session begins, or the leader has none to spare
 	for f := range w.look {
 		if f.until.IsZero() {
@@ -54,6 +55,9 @@ func (w *worker) list(req *kmsg.FetchRequest, at map[kafka.TopicID]int, f *follo
 	now, follows := f.p.Following()
 	if !follows || now.Leader != w.leader || f.in && now == f.asked {
 		return // of another role Entered tells
+	}
+	if w.slow(f); w.held(f) {
+		return
 	}
 	f.asked, f.in = now, true
 	if now.Counted < now.Offset {
@@ -137,6 +141,9 @@ func (w *worker) carryOut(f *followed, p *kmsg.FetchResponseTopicPartition) erro
 	}
 	if len(p.RecordBatches) > 0 {
 		w.quiet = false
+		if w.slow(f) {
+			w.cfg.Throttle.Took(len(p.RecordBatches))
+		}
 	}
 	return f.p.AppendAsFollower(epoch, p.RecordBatches, p.HighWatermark, p.LogStartOffset)
 }
@@ -144,8 +151,15 @@ func (w *worker) carryOut(f *followed, p *kmsg.FetchResponseTopicPartition) erro
 // refused takes a partition out of the session for a while.
 func (w *worker) refused(f *followed) {
 	f.delay = w.longer(f.delay)
-	f.until = time.Now().Add(f.delay)
-	f.in = false
+	w.keepOut(f, f.delay)
+}
+
+// keepOut has a partition not fetched for a while.
+func (w *worker) keepOut(f *followed, d time.Duration) {
+	f.until = time.Now().Add(d)
 	w.look[f] = true
-	w.forgotten = append(w.forgotten, f.key)
+	if f.in {
+		f.in = false
+		w.forgotten = append(w.forgotten, f.key)
+	}
 }

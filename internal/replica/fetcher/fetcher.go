@@ -27,6 +27,10 @@ type Config struct {
 	Backoff        time.Duration // replica.fetch.backoff.ms: the longest
 	Timeout        time.Duration // replica.socket.timeout.ms, beyond Wait
 
+	// Throttle bounds what replicas fetch that are throttled and not in sync
+	// (follower.replication.throttled.rate).
+	Throttle *replica.Throttle
+
 	Logger *slog.Logger
 }
 

@@ -32,7 +32,7 @@ type followed struct {
 	key   key
 	asked replica.Following // as the session has it
 	in    bool              // it is in the session
-	// It was refused, and stays out of the session until then.
+	// It was refused, or is throttled, and stays out of the session until then.
 	until time.Time
 	delay time.Duration
 }
@@ -54,6 +54,7 @@ type worker struct {
 	parts     map[key]*followed
 	look      map[*followed]bool // to be listed, or to be taken out
 	unflushed map[*followed]bool // have what they cannot claim yet
+	throttled map[*followed]bool // by their topics' settings
 	forgotten []key              // in the session, and not to be any more
 	conn      *wire.Client
 	session   session
@@ -71,7 +72,7 @@ func newWorker(cfg *Config, leader kafka.NodeID) *worker {
 	return &worker{
 		cfg: cfg, leader: leader, log: cfg.Logger.With("leader", leader), wakes: replica.NewWaiter(),
 		changed: make(chan struct{}, 1),
-		parts:   make(map[key]*followed), look: make(map[*followed]bool), unflushed: make(map[*followed]bool),
+		parts:   make(map[key]*followed), look: make(map[*followed]bool), unflushed: make(map[*followed]bool), throttled: make(map[*followed]bool),
 	}
 }
 
@@ -149,6 +150,7 @@ func (w *worker) forget(f *followed) {
 	delete(w.parts, f.key)
 	delete(w.look, f)
 	delete(w.unflushed, f)
+	delete(w.throttled, f)
 	if f.in {
 		w.forgotten = append(w.forgotten, f.key)
 	}
@@ -212,7 +214,7 @@ func (w *worker) claims() {
 	}
 }
 
-// untilNext is the time until a partition that was refused is due again; -1: none was.
+// untilNext is the time until a partition that is kept out is due again; -1: none is.
 func (w *worker) untilNext(now time.Time) time.Duration {
 	next := time.Duration(-1)
 	for f := range w.look {
