@@ -35,7 +35,8 @@ type control struct {
 	keeper    *imageKeeper
 	store     metastore.Store
 	self      kafka.NodeID
-	rebalance time.Duration // between moves to preferred leaders; 0: never
+	unclean   func(img *meta.Image, topic string) bool // unclean.leader.election.enable; nil: never
+	rebalance time.Duration                            // between moves to preferred leaders; 0: never
 	offline   func() []kafka.DirID
 	cordoned  func() []kafka.DirID
 	dirFailed chan struct{} // buffered: offline tells more than the registration
@@ -241,6 +242,7 @@ func (c *control) lead(ctx context.Context, img *meta.Image, electedAt int64, de
 		c.balanceAt = now.Add(c.rebalance)
 	}
 	in := controller.Input{Image: img, ElectedAt: electedAt, Again: c.again, Now: now}
+	in.Unclean = func(topic string) bool { return c.unclean != nil && c.unclean(img, topic) }
 	if in.Sweep = full || !now.Before(c.sweepAt); in.Sweep {
 		c.sweepAt = now.Add(sweepEvery)
 	}
@@ -278,6 +280,8 @@ func merge(deltas []delta) *meta.Delta {
 		m.BrokersDown = append(m.BrokersDown, d.d.BrokersDown...)
 		m.BrokersChanged = append(m.BrokersChanged, d.d.BrokersChanged...)
 		m.Partitions = append(m.Partitions, d.d.Partitions...)
+		m.TopicConfigs = append(m.TopicConfigs, d.d.TopicConfigs...)
+		m.ClusterConfig = m.ClusterConfig || d.d.ClusterConfig
 	}
 	return &m
 }

@@ -39,7 +39,35 @@ func balanceProofs() map[string]func(*testing.T) {
 				t.Errorf("led by %d, although nobody gives leadership back", led().Leader)
 			}
 		},
+		"unclean.leader.election.enable": func(t *testing.T) {
+			p, led := lastMemberGone(t, "unclean.leader.election.enable=true")
+			p.awaitImage(func() bool { return led().Leader == 1 })
+		},
 	}
+}
+
+// lastMemberGone starts a broker with a replica out of sync of a partition whose
+// only member in sync is gone.
+func lastMemberGone(t *testing.T, set ...string) (*process, func() *meta.Partition) {
+	t.Helper()
+	p, _ := serving(t, set...)
+	parts := &p.b.parts
+	neighbour(t, parts.keeper, parts.store, 2)
+	p.placed("t", [][]kafka.NodeID{{2, 1}})
+	led := func() *meta.Partition {
+		topic, _ := parts.keeper.Image().Topic("t")
+		return topic.Partitions[0]
+	}
+	p.awaitImage(func() bool { return led().Replicas[1].Dir != kafka.DirUnassigned })
+	img := parts.keeper.Image()
+	joined(t, parts.keeper, parts.store, led(), 2) // alone
+	two, _ := img.Broker(2)
+	res, err := txn(p.ctx(), parts.store, plan.Unregister(img.Keys(), 2, two.Epoch))
+	if err != nil || !res.Succeeded {
+		t.Fatal(res.Succeeded, err)
+	}
+	p.awaitImage(func() bool { return p.registered(2) == nil && led().Leader != 2 })
+	return p, led
 }
 
 // imbalanced starts a broker that leads a partition which a neighbour should.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -108,6 +109,18 @@ func topicBed() bed {
 		l := p.logUnderTest("internal.segment.bytes=1000")
 		p.fill(l, 0, 3, 600, time.Now())
 		p.wantSegments(l, 3)
+	}
+	b.topic["unclean.leader.election.enable"] = func(p *process) {
+		one, led := lastMemberGone(p.t)
+		if led().Leader != kafka.NoNode {
+			p.t.Errorf("broker %d leads, and may lack records", led().Leader)
+		}
+		yes := "true"
+		alter := []kadm.AlterConfig{{Name: "unclean.leader.election.enable", Value: &yes}}
+		if r, err := kadm.NewClient(one.cl).AlterTopicConfigs(one.ctx(), alter, "t"); err != nil || r[0].Err != nil {
+			p.t.Fatal(r, err)
+		}
+		one.awaitImage(func() bool { return led().Leader == 1 })
 	}
 	for _, side := range []string{"leader", "follower"} { // it takes three brokers
 		b.topic[side+".replication.throttled.replicas"] = func(p *process) { throttles(p.t, side) }

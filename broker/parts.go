@@ -67,7 +67,7 @@ func (b *Broker) build(o Options) error {
 	s.image = p.keeper.Image
 	b.buildMember(o)
 	p.control = &control{
-		keeper: p.keeper, store: p.store, self: n.NodeID, log: b.log.With("part", "controller"),
+		keeper: p.keeper, store: p.store, unclean: s.unclean, self: n.NodeID, log: b.log.With("part", "controller"),
 		offline: b.offlineDirs, cordoned: p.logs.Cordoned, dirFailed: make(chan struct{}, 1), patience: n.Storage.OfflineReportingTimeout,
 	}
 	p.replicas.Moved = func(a replica.Assignment) {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -36,7 +37,7 @@ func joined(t *testing.T, k *imageKeeper, s metastore.Store, p *meta.Partition, 
 	t.Helper()
 	img := k.Image()
 	change := plan.ISRChange{Partition: p.ID(), Leader: p.Leader, LeaderBrokerEpoch: p.LeaderBrokerEpoch, LeaderEpoch: p.LeaderEpoch}
-	for _, n := range []kafka.NodeID{p.Leader, id} {
+	for _, n := range slices.Compact([]kafka.NodeID{p.Leader, id}) {
 		b, _ := img.Broker(n)
 		change.ISR = append(change.ISR, plan.Member{Node: n, BrokerEpoch: b.Epoch})
 	}

@@ -35,6 +35,12 @@ func (s *settings) forPartition(img *meta.Image, topic string) (storage.Config, 
 	}
 }
 
+// unclean says whether a replica that may lack records is to lead a topic's
+// partition when no other can.
+func (s *settings) unclean(img *meta.Image, topic string) bool {
+	return s.at(img).Topic(img.TopicConfig(topic)).UncleanElection
+}
+
 func storageConfig(t config.Topic) storage.Config {
 	return storage.Config{
 		SegmentBytes:       t.SegmentBytes,

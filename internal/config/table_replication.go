@@ -16,7 +16,7 @@ var replicationKeys = []Key{
 		Doc: "A Java class that judges changes of configuration."},
 	{Name: "min.insync.replicas", Type: Int, Default: value("1"), Check: atLeast(1), Mode: ClusterWide, State: Live,
 		Doc: "In-sync replicas that must be there for a write with acks=all to be taken."},
-	{Name: "unclean.leader.election.enable", Type: Boolean, Default: value("false"), Mode: ClusterWide, State: Planned,
+	{Name: "unclean.leader.election.enable", Type: Boolean, Default: value("false"), Mode: ClusterWide, State: Live,
 		Doc: "Whether a replica that may lack records can become leader when no other is left; what only the others had is lost."},
 	{Name: "auto.leader.rebalance.enable", Type: Boolean, Default: value("true"), State: Live,
 		Doc: "Whether leadership goes back to the preferred replica by itself."},

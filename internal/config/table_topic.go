@@ -38,7 +38,7 @@ var topicKeys = []Key{
 		Doc: "How long the files of a deleted segment stay before they go."},
 	{Name: "cleanup.policy", Type: List, Default: value("delete"), Check: oneOf("compact", "delete"), Mode: ClusterWide, Synonyms: []string{"log.cleanup.policy"}, State: Live,
 		Doc: "What happens to old records: delete, compact, both, or an empty list to keep all."},
-	{Name: "unclean.leader.election.enable", Type: Boolean, Default: value("false"), Mode: ClusterWide, Synonyms: []string{"unclean.leader.election.enable"}, State: Planned,
+	{Name: "unclean.leader.election.enable", Type: Boolean, Default: value("false"), Mode: ClusterWide, Synonyms: []string{"unclean.leader.election.enable"}, State: Live,
 		Doc: "Whether a replica that may lack records can become leader when no other is left."},
 	{Name: "min.insync.replicas", Type: Int, Default: value("1"), Check: atLeast(1), Mode: ClusterWide, Synonyms: []string{"min.insync.replicas"}, State: Live,
 		Doc: "In-sync replicas that must be there for a write with acks=all to be taken."},

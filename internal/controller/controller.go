@@ -45,6 +45,9 @@ type Input struct {
 	Delta *meta.Delta
 	// Again are partitions to look at whether or not Delta names them.
 	Again []meta.PartitionID
+	// Unclean says of a topic whether a replica that may lack records is to lead
+	// when no other can (unclean.leader.election.enable); nil: none.
+	Unclean func(topic string) bool
 	// Rebalance moves leadership back to preferred leaders.
 	Rebalance bool
 	// Sweep collects what dead creators left and tombstones that are old at Now.
@@ -77,8 +80,11 @@ func Step(in Input) Output {
 			continue
 		}
 		how := plan.Online
-		if in.Rebalance {
+		switch {
+		case in.Rebalance:
 			how = plan.Preferred
+		case in.Unclean != nil && in.Unclean(t.Name):
+			how = plan.Unclean
 		}
 		if c, ok := plan.Settle(in.Image, t, p, how); ok {
 			changes = append(changes, c)
@@ -95,7 +101,7 @@ func Step(in Input) Output {
 // or those concerned by topic id.
 func scope(in Input) []meta.PartitionID {
 	var out []meta.PartitionID
-	if in.Delta == nil || in.Rebalance {
+	if in.Delta == nil || in.Rebalance || in.Delta.ClusterConfig {
 		for t := range in.Image.Topics() {
 			for _, p := range t.Partitions {
 				out = append(out, p.ID())
@@ -119,6 +125,13 @@ func scope(in Input) []meta.PartitionID {
 	for _, c := range in.Delta.Partitions {
 		if c.New != nil {
 			out = append(out, c.New.ID())
+		}
+	}
+	for _, name := range in.Delta.TopicConfigs {
+		if t, ok := in.Image.Topic(name); ok {
+			for _, p := range t.Partitions {
+				out = append(out, p.ID())
+			}
 		}
 	}
 	out = append(out, in.Again...)

@@ -28,6 +28,9 @@ func input(w *metatest.World, d *datadriven.TestData) controller.Input {
 		Rebalance: d.HasArg("rebalance"), Sweep: d.HasArg("sweep"),
 		Now: time.UnixMilli(a.Int("now", 0)),
 	}
+	if d.HasArg("unclean") {
+		in.Unclean = func(topic string) bool { return topic == a.Str("unclean", "") }
+	}
 	if d.HasArg("full") {
 		in.Delta = nil
 	}
