@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ func replicationProofs() map[string]func(*testing.T) {
 		"replica.fetch.wait.max.ms": func(t *testing.T) {
 			asksFor(t, "replica.fetch.wait.max.ms=1234", func(r *kmsg.FetchRequest) int32 { return r.MaxWaitMillis })
 		},
+		"replica.selector.class": readsNearby,
+
 		"leader.replication.throttled.rate":   func(t *testing.T) { throttles(t, "leader") },
 		"follower.replication.throttled.rate": func(t *testing.T) { throttles(t, "follower") },
 		"replica.fetch.backoff.ms":            comesBackSoon,
@@ -232,4 +235,55 @@ func throttles(t *testing.T, side string) {
 	if took := time.Since(began); took < least*9/10 {
 		t.Errorf("%d bytes came after %v, at %d a second at least %v", records*size, took, rate, least)
 	}
+}
+
+// readsNearby: a consumer reads from the replica of its rack, and from the leader
+// when that one cannot serve it (KIP-392).
+func readsNearby(t *testing.T) {
+	c := startThree(t, 1, "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector")
+	cl := c.client(kgo.DefaultProduceTopic("t"))
+	from := func(rack string, records int) map[int32]int {
+		t.Helper()
+		served := nearby{by: map[int32]int{}}
+		r := c.client(kgo.ConsumeTopics("t"), kgo.Rack(rack), kgo.WithHooks(&served), kgo.RecheckPreferredReplicaInterval(time.Hour))
+		defer r.Close()
+		for n := 0; n < records; {
+			got := r.PollFetches(c.nodes[1].ctx())
+			if err := got.Err(); err != nil {
+				t.Fatal(err)
+			}
+			n += got.NumRecords()
+		}
+		served.mu.Lock()
+		defer served.mu.Unlock()
+		return served.by
+	}
+	for range 10 {
+		if err := cl.ProduceSync(c.nodes[1].ctx(), kgo.StringRecord("x")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.copies(0, 10)
+	for rack, want := range map[string]int32{"rack-1": 1, "rack-2": 2, "rack-3": 3, "rack-4": 1, "": 1} {
+		if by := from(rack, 10); by[want] == 0 || len(by) > 1 {
+			t.Errorf("rack %q: batches came from %v, want broker %d", rack, by, want)
+		}
+	}
+	c.nodes[2].end()
+	if by := from("rack-2", 10); by[1] == 0 || len(by) > 1 {
+		t.Errorf("without the broker of that rack: batches came from %v", by)
+	}
+}
+
+// nearby counts the batches that a consumer gets from each broker.
+type nearby struct {
+	mu sync.Mutex
+	by map[int32]int // under mu
+}
+
+// OnFetchBatchRead implements kgo.HookFetchBatchRead.
+func (n *nearby) OnFetchBatchRead(b kgo.BrokerMetadata, _ string, _ int32, _ kgo.FetchBatchMetrics) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.by[b.NodeID]++
 }

@@ -251,6 +251,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 			ReplicationFactor: b.node.Topics.ReplicationFactor,
 			RequestTimeout:    b.cfg.Duration("request.timeout.ms"),
 		},
+		RackAware: b.node.Replication.RackAware,
 		Throttle:  p.slowLeaders,
 		Features:  api.Features{Supported: supportedFeatures(), Update: p.cluster.updateFeatures},
 		Quorum:    b.quorum,

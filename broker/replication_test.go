@@ -57,7 +57,7 @@ func (c *three) start(id int, with ...Options) {
 	if len(with) > 0 {
 		o = with[0]
 	}
-	o.store, o.Set = c.store, append([]string{fmt.Sprintf("node.id=%d", id), "log.dirs=" + c.dirs[id],
+	o.store, o.Set = c.store, append([]string{fmt.Sprintf("node.id=%d", id), fmt.Sprintf("broker.rack=rack-%d", id), "log.dirs=" + c.dirs[id],
 		"min.insync.replicas=2", "replica.lag.time.max.ms=10000"}, c.set...)
 	c.nodes[id] = startWith(c.t, o)
 }

@@ -102,6 +102,7 @@ type Deps struct {
 	Dynamic    Dynamic
 	Levels     *levels.Levels
 	Limits     Limits
+	RackAware  bool              // consumers are sent to replicas of their rack (replica.selector.class)
 	Throttle   *replica.Throttle // of leaders (leader.replication.throttled.rate); nil: none
 	Features   Features
 	Quorum     func(context.Context) (Quorum, error) // the metadata's

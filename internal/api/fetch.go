@@ -5,6 +5,7 @@ package api
 //	v4   isolation level
 //	v7   incremental sessions (KIP-227)
 //	v9   the client's leader epoch is compared (KIP-320)
+//	v11  the client's rack: its nearest replica is named (KIP-392)
 //	v12  diverging epochs (KIP-595)
 //	v13  topics by id (KIP-516)
 //	v15  a replica names itself and its broker epoch in a tag (KIP-903)
@@ -40,8 +41,9 @@ type fetchItem struct {
 	read  replica.ReadResult
 	code  int16
 
-	throttled bool // what is read counts against the throttle
-	held      bool // nothing is read because of it
+	prefer    kafka.NodeID // the replica that a consumer should read from; -1: this one
+	throttled bool         // what is read counts against the throttle
+	held      bool         // nothing is read because of it
 }
 
 // fetch is the state of one Fetch request.
@@ -118,7 +120,7 @@ func (f *fetch) resolveAll() {
 		case f.replica < 0:
 			it.err = f.fenced()
 		}
-		it.early = it.err != nil
+		it.early, it.prefer = it.err != nil, kafka.NoNode
 		f.items = append(f.items, it)
 	}
 }
@@ -246,7 +248,7 @@ func (f *fetch) readAll() (due bool) {
 		}
 		if !it.early {
 			readable++
-			due = due || err != nil || it.read.Diverging != nil || f.replica >= 0 && it.behind()
+			due = due || err != nil || it.read.Diverging != nil || it.prefer >= 0 || f.replica >= 0 && it.behind()
 		}
 		total += it.read.SizeBytes
 	}
@@ -292,12 +294,17 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 		Max:       max(0, min(int(it.maxBytes), left)),
 		MinOne:    first,
 		Isolation: f.isolation,
+		Follower:  f.replica < 0 && f.req.Version >= 11,
 	}
 	if it.held = f.held(now, it); it.held {
 		it.asked.Max, it.asked.MinOne = 0, false
 	}
-	if it.read, err = it.part.Read(now, it.asked); err != nil || f.replica < 0 {
+	if it.read, err = it.part.Read(now, it.asked); err != nil {
 		return err
+	}
+	if f.replica < 0 {
+		f.choose(it)
+		return nil
 	}
 	return f.follow(now, it)
 }
@@ -371,7 +378,7 @@ func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
 			out.LogStartOffset = it.read.LogStart // where it is to begin anew
 		}
 	}
-	out.PreferredReadReplica = -1
+	out.PreferredReadReplica = int32(it.prefer)
 	out.RecordBatches = []byte{}                              // empty, never null: older consumers choke on -1
 	if it.early && it.code != kerr.InconsistentTopicID.Code { // as Apache Kafka: null there
 		out.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}

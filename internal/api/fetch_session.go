@@ -263,7 +263,7 @@ func (u *sessionUse) finish(items []*fetchItem) []*fetchItem {
 
 // news reports whether there is anything to tell of a partition.
 func (it *fetchItem) news() bool {
-	return it.read.SizeBytes > 0 || it.code != 0 || it.read.Diverging != nil ||
+	return it.read.SizeBytes > 0 || it.code != 0 || it.prefer >= 0 || it.read.Diverging != nil ||
 		it.read.HW != it.toldHW || it.read.LogStart != it.toldStart
 }
 

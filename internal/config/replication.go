@@ -13,9 +13,12 @@ type Replication struct {
 	Backoff       time.Duration // replica.fetch.backoff.ms
 	Timeout       time.Duration // replica.socket.timeout.ms
 	ReceiveBuffer int           // replica.socket.receive.buffer.bytes; -1: the system's
+	RackAware     bool          // replica.selector.class is the one that looks at racks
 	LeaderRate    int64         // leader.replication.throttled.rate, bytes a second
 	FollowerRate  int64         // follower.replication.throttled.rate
 }
+
+const rackAware = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 func (c *Config) replication() Replication {
 	return Replication{
@@ -27,6 +30,7 @@ func (c *Config) replication() Replication {
 		Backoff:       c.Duration("replica.fetch.backoff.ms"),
 		Timeout:       c.Duration("replica.socket.timeout.ms"),
 		ReceiveBuffer: c.chosen("replica.socket.receive.buffer.bytes"),
+		RackAware:     c.Text("replica.selector.class") == rackAware,
 		LeaderRate:    c.Int("leader.replication.throttled.rate"),
 		FollowerRate:  c.Int("follower.replication.throttled.rate"),
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/storage"
@@ -173,4 +175,54 @@ func TestNewMembersStay(t *testing.T) {
 	if len(got) > 1 {
 		t.Errorf("%d ISR changes while one follower catches up for half a second", len(got))
 	}
+}
+
+// A follower in sync serves consumers what it knows to be committed (KIP-392).
+func TestReadsFromFollowers(t *testing.T) {
+	l, f := replicaOf(t, 1), replicaOf(t, 2)
+	see(t, l, 0, 1, pair)
+	see(t, f, 0, 1, pair)
+	put(t, l, records("a"), 1)
+	put(t, l, records("b"), 1)
+	for range 2 {
+		if s := round(t, l, f); s != "ok" {
+			t.Fatal(s)
+		}
+		at, _ := f.Following()
+		if err := l.FollowerAt(testAt, 0, isr.Claim{Node: 2, BrokerEpoch: 7, Fetched: at.Offset, Counted: at.Offset}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(r ReadReq) (ReadResult, error) {
+		r.Max, r.MinOne, r.Follower = 1<<20, true, true
+		res, err := f.Read(testAt, r)
+		res.Release()
+		return res, err
+	}
+	res, err := read(ReadReq{Offset: 0, Epoch: 0, LastEpoch: -1})
+	if err != nil || res.HW != f.HighWatermark() || res.SizeBytes == 0 {
+		t.Errorf("high watermark %d, %d bytes, %v", res.HW, res.SizeBytes, err)
+	}
+	if res, err = read(ReadReq{Offset: res.HW, Epoch: -1, LastEpoch: 0}); err != nil || res.SizeBytes != 0 || !f.Unchanged(&res) {
+		t.Errorf("at its mark: %d bytes, %v", res.SizeBytes, err)
+	}
+	for what, r := range map[string]ReadReq{"the leader is ahead": {Offset: 3, Epoch: 0, LastEpoch: -1}, "another leader was": {Offset: 1, Epoch: 0, LastEpoch: 1}} {
+		_, err := read(r)
+		wantErr(t, what, err, kerr.OffsetNotAvailable)
+	}
+	_, err = read(ReadReq{Offset: 0, Epoch: 1, LastEpoch: -1})
+	wantErr(t, "it has not heard of that leader", err, kerr.UnknownLeaderEpoch)
+	_, err = f.Read(testAt, ReadReq{Max: 1 << 20, Epoch: -1, LastEpoch: -1})
+	wantErr(t, "an old consumer", err, kerr.NotLeaderForPartition)
+
+	before := res
+	see(t, f, 0, 1, isr.View{Committed: []kafka.NodeID{1}, Replicas: 2, MinInSync: 1})
+	_, err = read(ReadReq{Offset: 0, Epoch: 0, LastEpoch: -1})
+	wantErr(t, "it falls behind", err, kerr.NotLeaderForPartition)
+	if f.Unchanged(&before) {
+		t.Error("whoever waits at one that falls behind goes on waiting")
+	}
+	see(t, f, 1, -1, pair)
+	_, err = read(ReadReq{Offset: 0, Epoch: 1, LastEpoch: -1})
+	wantErr(t, "nobody leads", err, kerr.NotLeaderForPartition)
 }

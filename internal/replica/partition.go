@@ -122,6 +122,10 @@ func (r *role) check(current kafka.LeaderEpoch) error {
 	if err := r.err(); err != nil {
 		return err
 	}
+	return r.compare(current)
+}
+
+func (r *role) compare(current kafka.LeaderEpoch) error {
 	switch {
 	case current < 0 || current == r.epoch:
 		return nil

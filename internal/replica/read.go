@@ -29,6 +29,8 @@ type ReadReq struct {
 	Max       int               // bytes
 	MinOne    bool              // the first batch whole, even when larger than Max
 	Isolation Isolation
+	// Follower: the reader also takes what a follower in sync has (KIP-392).
+	Follower bool
 }
 
 // Diverging says where the reader's log parts from this one (KIP-595).
@@ -63,14 +65,18 @@ func (r ReadResult) Release() {
 // NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 // OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR; with an offset out of range, the
 // marks of the result are set. An offset between the high watermark and the
-// log end is no error: there is nothing to read yet.
+// log end is no error: there is nothing to read yet. A follower answers
+// OFFSET_NOT_AVAILABLE above its own end, which the leader may well have reached.
 func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 	before := p.role.Load()
-	if err := before.check(r.Epoch); err != nil {
+	if err := p.admits(before, &r); err != nil {
 		return ReadResult{}, err
 	}
 	res := p.marks()
 	res.role = before
+	if !before.leader && (r.Offset > p.Log().End() || r.LastEpoch > p.Log().LatestEpoch()) {
+		return res, fmt.Errorf("%w: %s is not there yet", kerr.OffsetNotAvailable, p.tp)
+	}
 	if r.LastEpoch >= 0 {
 		d, err := p.diverging(r)
 		if err != nil || d != nil {
@@ -101,7 +107,7 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 	if after := p.role.Load(); after != before {
 		res.Release()
 		res.Slices, res.SizeBytes = nil, 0
-		if err := after.check(r.Epoch); err != nil {
+		if err := p.admits(after, &r); err != nil {
 			return ReadResult{}, err
 		}
 		return res, nil
@@ -112,11 +118,26 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 	return res, nil
 }
 
+// admits says why a role cannot serve a reader. A follower serves while it is in
+// sync: whoever reads from one that falls behind is sent back to the leader.
+func (p *Partition) admits(in *role, r *ReadReq) error {
+	if !r.Follower || in.leader || in.failed != nil {
+		return in.check(r.Epoch)
+	}
+	if in.epoch < 0 || in.of < 0 || !p.InSync() {
+		return kerr.NotLeaderForPartition
+	}
+	return in.compare(r.Epoch)
+}
+
 // Unchanged reports that Read would give res again: neither role nor marks nor
 // log have changed. It costs a few loads, where Read may cost a look-up.
 func (p *Partition) Unchanged(res *ReadResult) bool {
 	log := p.log.Load()
 	if res.role == nil || p.role.Load() != res.role || log != res.log || log.End() != res.end || log.Start() != res.LogStart {
+		return false
+	}
+	if !res.role.leader && !p.InSync() {
 		return false
 	}
 	hw := p.hw.Load()
