@@ -199,6 +199,9 @@ func throttles(t *testing.T, side string) {
 	c := startThree(t, 1, side+".replication.throttled.rate="+strconv.Itoa(rate), "replica.fetch.max.bytes="+strconv.Itoa(size))
 	one := c.nodes[1]
 	one.placed("slow", [][]kafka.NodeID{{1, 2}})
+	for _, p := range c.nodes[1:] {
+		p.awaitImage(func() bool { _, known := p.image().Topic("slow"); return known })
+	}
 	cl := c.client()
 	adm := kadm.NewClient(cl)
 	all := "*"

@@ -78,7 +78,7 @@ func TestWarnings(t *testing.T) {
 		{"log.retention.hour=3", "did you mean log.retention.hours?"},
 		{"zookeeper.connect=localhost:2181", "zookeeper.connect (from --set) is not a key of a broker and is ignored"},
 		{"retention.ms=5", "it is a topic's; the default for topics is log.retention.ms"},
-		{"replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector", "replica.selector.class has no effect yet"},
+		{"group.share.session.timeout.ms=50000", "group.share.session.timeout.ms has no effect yet"},
 		{"num.io.threads=4", "num.io.threads is accepted and has no effect in Barnabas: " + noThreads},
 		{"num.io.threads=8", ""},
 		{"num.partitions=4", ""},
