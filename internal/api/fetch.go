@@ -372,6 +372,9 @@ func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
 	out.Partition = it.partition
 	out.ErrorCode = it.code
 	out.HighWatermark, out.LastStableOffset, out.LogStartOffset = it.read.HW, it.read.LSO, it.read.LogStart
+	if it.read.Behind && f.replica < 0 {
+		out.HighWatermark, out.LastStableOffset = -1, -1
+	}
 	if it.code != 0 {
 		out.HighWatermark, out.LastStableOffset, out.LogStartOffset = -1, -1, -1
 		if f.replica >= 0 && it.code == kerr.OffsetOutOfRange.Code {

@@ -326,6 +326,9 @@ func TestFETCH03BoundsBeforeCommit(t *testing.T) {
 		if res.HW != 20 || res.LogStart != 10 || res.LSO != 20 {
 			t.Errorf("at %d: high watermark %d, lso %d, log start %d", offset, res.HW, res.LSO, res.LogStart)
 		}
+		if res.Behind {
+			t.Errorf("at %d: the mark is behind the start of the term", offset)
+		}
 		if data := res.SizeBytes > 0; data != (want == nil && offset < 20) {
 			t.Errorf("at %d: %d bytes", offset, res.SizeBytes)
 		}
@@ -333,6 +336,9 @@ func TestFETCH03BoundsBeforeCommit(t *testing.T) {
 	}
 
 	lead(t, p, 1, pair)
+	if res, err := p.Read(testAt, ReadReq{Offset: 20, Epoch: -1, LastEpoch: -1, Max: 1000}); err != nil || !res.Behind {
+		t.Errorf("in a term whose start is not committed: %+v, %v", res, err)
+	}
 	_, err := p.ListOffset(Latest, ReadUncommitted, -1)
 	wantErr(t, "latest before the term's start is committed (KIP-207)", err, kerr.OffsetNotAvailable)
 	_, err = p.ListOffset(testAt.UnixMilli()+1, ReadUncommitted, -1)

@@ -47,6 +47,10 @@ type ReadResult struct {
 	LogStart  int64
 	Aborted   []storage.AbortedTxn
 	Diverging *Diverging
+	// Behind: the high watermark is short of the start of the leader's term, and
+	// perhaps of one that the last leader told (KIP-207). It is not to be told to
+	// clients, for whom a mark never goes back (safety 18).
+	Behind bool
 
 	// What it was read of: see Unchanged.
 	role *role
@@ -77,6 +81,8 @@ func (p *Partition) Read(now time.Time, r ReadReq) (ReadResult, error) {
 	if !before.leader && (r.Offset > p.Log().End() || r.LastEpoch > p.Log().LatestEpoch()) {
 		return res, fmt.Errorf("%w: %s is not there yet", kerr.OffsetNotAvailable, p.tp)
 	}
+	// Or it is of another term.
+	res.Behind = before.leader && res.HW < before.epochStart || p.role.Load() != before
 	if r.LastEpoch >= 0 {
 		d, err := p.diverging(r)
 		if err != nil || d != nil {
