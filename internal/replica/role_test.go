@@ -198,3 +198,69 @@ func TestManagerDropsWhatWasReassigned(t *testing.T) {
 	}
 	w.wantDirs("after it was reassigned", "t-0.-delete")
 }
+
+// A replica whose disk was replaced begins anew, empty, once nobody counts on it
+// and this broker is registered with the new disk; not before (safety 3).
+func TestManagerBeginsAnewOnANewDisk(t *testing.T) {
+	for _, c := range []struct{ alone, eligible bool }{{false, false}, {false, true}, {true, false}} {
+		alone := c.alone
+		w := newTwo(t)
+		if alone {
+			w.die()
+		}
+		if c.eligible {
+			set, ok, err := plan.ConfigureTopic(w.Img, "t", plan.ConfigChange{Set: map[string]string{"min.insync.replicas": "2"}})
+			if err != nil || !ok {
+				t.Fatal(err)
+			}
+			w.Do(set)
+			w.apply(&w.Delta)
+			me, _ := w.Img.Broker(self)
+			change, err := plan.ChangeISR(w.Img, plan.ISRChange{ // so that it is newer than the setting
+				Partition: w.state().ID(), Leader: self, LeaderBrokerEpoch: me.Epoch, LeaderEpoch: w.state().LeaderEpoch,
+				ISR: []plan.Member{{Node: self, BrokerEpoch: me.Epoch}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Do(plan.Batches(w.Img.Keys(), nil, []plan.Change{change})[0].Txn)
+			w.apply(&w.Delta)
+		}
+		w.stop()
+		w.See(w.Store.Revoke(int64(self)))
+		topic, _ := w.Img.Topic("t")
+		if c, ok := plan.Settle(w.Img, topic, w.state(), plan.Online); ok {
+			w.Do(plan.Batches(w.Img.Keys(), nil, []plan.Change{c})[0].Txn)
+		}
+		next := newWorld(t, vfs.NewMem(), w.World)
+		d := meta.Diff(meta.Empty(metatest.ClusterID), w.Img)
+		if named := next.m.Apply(t.Context(), w.Img, &d, 0); len(named)+len(next.m.All()) > 0 {
+			t.Errorf("%v is made before there is a registration", named)
+		}
+		b := &meta.Broker{ID: self, StartID: "b", Dirs: []kafka.DirID{next.logs.Dirs()[0].ID}}
+		b.Listeners = []meta.Listener{{Name: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "h", Port: 1}}
+		if err := w.RegisterBroker(b); err != nil {
+			t.Fatal(err)
+		}
+		if !alone { // a crash before the state names the new log
+			next.m.Apply(t.Context(), w.Img, &w.Delta, epochOf(w.Img))
+			next.stop()
+			disk := next.fs
+			next = newWorld(t, disk, w.World)
+			next.m.Apply(t.Context(), w.Img, &d, 0)
+		}
+		next.apply(&w.Delta)
+		r, _ := w.state().Replica(self)
+		switch hosted := len(next.m.All()) == 1; {
+		case hosted == alone:
+			t.Errorf("%+v, made anew %t: %+v", c, hosted, w.state())
+		case hosted && (r.Dir != next.logs.Dirs()[0].ID || len(w.isr()) != 1):
+			t.Errorf("in directory %v, isr %v", r.Dir, w.isr())
+		}
+	}
+}
+
+func epochOf(img *meta.Image) int64 {
+	b, _ := img.Broker(self)
+	return b.Epoch
+}
