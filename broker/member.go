@@ -39,6 +39,10 @@ type member struct {
 	clock   func() time.Duration // nil: the session's own
 	wait    time.Duration        // how long a stop waits for others
 	tells   func() *meta.Broker  // what the registration says
+	// giveUp is called before the first registration, when there is none of this
+	// number; it is not done when there is one after all, at a revision.
+	giveUp func(context.Context) (rev int64, done bool, err error)
+	gaveUp bool // Run's own
 	log     *slog.Logger
 
 	// follower is the image's; nil while there is none.
@@ -284,11 +288,16 @@ func (m *member) carryOut(ctx context.Context, r plan.Registration, lease int64)
 		steps = []kv.Txn{*r.Remove, r.Put}
 	}
 	for i, s := range steps {
+		put := i == len(steps)-1
+		if put && !m.gaveUp {
+			if rev, m.gaveUp, err = m.giveUp(ctx); err != nil || !m.gaveUp {
+				return 0, rev, err
+			}
+		}
 		res, err := txn(ctx, m.store, s)
 		if err != nil {
 			return 0, 0, err
 		}
-		put := i == len(steps)-1
 		if res.Succeeded && put {
 			return res.Rev, res.Rev, nil
 		}

@@ -217,9 +217,15 @@ func TestNumberInUse(t *testing.T) {
 	mem := metastore.NewMem()
 	one := startOn(t, mem, "1")
 	watch := startOn(t, mem, "2")
+	watch.awaitImage(func() bool { return len(watch.image().Brokers()) == 2 })
+	watch.placed("t", [][]kafka.NodeID{{1, 2}})
 	twin := launch(t, Options{store: mem, Set: []string{"node.id=1", "log.dirs=" + t.TempDir(), "initial.broker.registration.timeout.ms=300"}})
 	if err := twin.wait(); err == nil || !strings.Contains(err.Error(), "initial.broker.registration.timeout.ms") {
 		t.Errorf("%v", err)
+	}
+	topic, _ := watch.image().Topic("t")
+	if p := topic.Partitions[0]; len(p.ISR) != 2 || p.LeaderEpoch != 0 {
+		t.Errorf("a broker that never was one has given up another's replica: %+v", p)
 	}
 	later := launch(t, Options{store: mem, Set: []string{"node.id=1", "log.dirs=" + t.TempDir()}})
 	one.end()

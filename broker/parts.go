@@ -124,6 +124,7 @@ func (b *Broker) buildStore(o Options) error {
 func (b *Broker) buildMember(o Options) {
 	p, n := &b.parts, b.node
 	p.member = newMember(n.NodeID, b.startID, p.store, p.keeper, b.log.With("part", "metadata"))
+	p.member.giveUp = b.giveUp
 	p.member.tells, p.member.wait, p.member.clock = b.registration, n.Metadata.ShutdownTimeout, o.clock
 	if o.store != nil || !n.Metadata.Alone() {
 		p.member.ttl = n.Metadata.SessionTimeout

@@ -150,12 +150,11 @@ func (b *Broker) intime(step func(context.Context) error) func(context.Context) 
 	}
 }
 
-// beginMetadata checks the metadata against what the log directories have seen,
-// and gives up what this broker no longer has.
+// beginMetadata checks the metadata against what the log directories have seen.
 func (b *Broker) beginMetadata(ctx context.Context) error {
 	p := &b.parts
 	id := p.keeper.Image().ClusterID()
-	kvs, rev, err := metastore.ListAll(ctx, p.store, meta.KeysOf(id).Prefix(), 1000)
+	rev, err := retried(ctx, func() (int64, error) { return p.store.Rev(ctx) })
 	if err != nil {
 		return err
 	}
@@ -163,12 +162,35 @@ func (b *Broker) beginMetadata(ctx context.Context) error {
 		return fmt.Errorf("the metadata store is at revision %d, and these log directories have seen %d: it was set back to an older state; "+
 			"restore a newer backup of it, or with a revision above %d (etcdutl snapshot restore --bump-revision)", rev, seen, seen)
 	}
-	img, errs := meta.FromListing(id, kvs, rev)
-	for _, err := range errs {
-		b.log.Error("value in the metadata store cannot be used", "err", err)
-	}
-	return b.resign(ctx, img)
+	return nil
 }
+
+// giveUp gives up what this broker no longer has, just before it registers, and
+// returns the revision that it was planned at. done is false when somebody is
+// registered under its number.
+func (b *Broker) giveUp(ctx context.Context) (rev int64, done bool, err error) {
+	p := &b.parts
+	id := p.keeper.Image().ClusterID()
+	for {
+		img, err := retried(ctx, func() (*meta.Image, error) {
+			kvs, rev, err := metastore.ListAll(ctx, p.store, meta.KeysOf(id).Prefix(), 1000)
+			img, _ := meta.FromListing(id, kvs, rev) // of what is wrong with it the image tells
+			return img, err
+		})
+		if err != nil {
+			return 0, false, err
+		}
+		if _, there := img.Broker(b.node.NodeID); there {
+			return img.Revision(), false, nil
+		}
+		if err := b.resign(ctx, img); !errors.Is(err, errOutrun) {
+			return img.Revision(), true, err
+		}
+	}
+}
+
+// errOutrun: the metadata changed between a plan and its transaction.
+var errOutrun = errors.New("the metadata changed meanwhile")
 
 // follow keeps the image, on a context that outlives the listeners: what they
 // still answer sees what it changed.
@@ -209,7 +231,7 @@ func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 			return fmt.Errorf("give up lost partitions: %w", err)
 		}
 		if !res.Succeeded {
-			return errors.New("give up lost partitions: the metadata changed meanwhile; start again")
+			return fmt.Errorf("give up lost partitions: %w", errOutrun)
 		}
 		if i >= len(lost) {
 			continue

@@ -151,7 +151,9 @@ type Loss struct {
 }
 
 // Resign plans that node leaves ISR and eligible leaders of what it lost; it
-// does so before it registers (safety 3). A sole member stays, without a
+// does so before it registers, and while nobody is registered as node (safety
+// 3): of a registration that is still there a leader would let the replica in
+// again, and it may be another broker's of that number. A sole member stays, without a
 // leader: electable when its directory returns with the log, else only by an
 // unclean election.
 func Resign(img *meta.Image, node kafka.NodeID, losses []Loss) []Batch {
@@ -165,7 +167,7 @@ func Resign(img *meta.Image, node kafka.NodeID, losses []Loss) []Batch {
 			changes = append(changes, c)
 		}
 	}
-	return Batches(img.Keys(), nil, changes)
+	return Batches(img.Keys(), []kv.Cmp{kv.Absent(img.Keys().Broker(node))}, changes)
 }
 
 func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID, logMissing bool) (Change, bool) {
