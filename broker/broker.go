@@ -45,10 +45,33 @@ type Options struct {
 	Levels *levels.Levels
 	// Version is told on the admin listener's metrics; "" is "unknown".
 	Version string
+	// World is what the broker stands on in place of this machine, for the
+	// simulation in this module; nil is this machine.
+	World *World
 
 	files vfs.FS               // of the log directories; nil is the real one
 	store metastore.Store      // of the metadata; nil is etcd, as the configuration says
 	clock func() time.Duration // of the session; nil is the system's
+}
+
+// World is what a broker stands on. What is nil is this machine's.
+type World struct {
+	Files vfs.FS
+	Store metastore.Store
+	// Clock is what the session goes by: safety does not depend on it.
+	Clock  func() time.Duration
+	Listen func(ctx context.Context, address string) (net.Listener, error)
+	Dial   func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// stand has the broker stand there.
+func (o *Options) stand() *World {
+	w := o.World
+	if w == nil {
+		return &World{}
+	}
+	o.files, o.store, o.clock = w.Files, w.Store, w.Clock
+	return w
 }
 
 // Broker is one broker, with the metadata store in it where it votes.
@@ -61,6 +84,8 @@ type Broker struct {
 	startID string
 	reg     *prometheus.Registry
 	files   vfs.FS
+	listen  func(ctx context.Context, address string) (net.Listener, error) // nil: TCP
+	dial    func(ctx context.Context, address string) (net.Conn, error)     // to other brokers
 	ready   chan struct{}
 	parts   parts
 }
@@ -97,12 +122,18 @@ func New(o Options) (*Broker, error) {
 	if err := supported(node); err != nil {
 		return nil, err
 	}
+	w := o.stand()
 	b := &Broker{
 		cfg: cfg, running: cfg, node: node, log: log, levels: logged, startID: storage.NewUUID().String(),
-		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files,
+		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files, listen: w.Listen, dial: w.Dial,
 	}
 	if b.files == nil {
 		b.files = vfs.Real
+	}
+	if b.dial == nil {
+		b.dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}
 	}
 	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(o.Version))
 	return b, b.build(o)

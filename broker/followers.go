@@ -38,12 +38,12 @@ func (b *Broker) dialBroker(ctx context.Context, id kafka.NodeID) (*wire.Client,
 		if l.Name != b.node.InterBroker {
 			continue
 		}
-		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
+		nc, err := b.dial(ctx, net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))))
 		if err != nil {
 			return nil, err
 		}
-		if size := b.node.Replication.ReceiveBuffer; size > 0 {
-			if err := nc.(*net.TCPConn).SetReadBuffer(size); err != nil {
+		if tcp, ok := nc.(*net.TCPConn); ok && b.node.Replication.ReceiveBuffer > 0 {
+			if err := tcp.SetReadBuffer(b.node.Replication.ReceiveBuffer); err != nil {
 				_ = nc.Close()
 				return nil, err
 			}

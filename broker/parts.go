@@ -131,7 +131,7 @@ func (b *Broker) buildMember(o Options) {
 	}
 	b.reg.MustRegister(p.member.collectors()...)
 	p.pulse = &pulse{
-		self: n.NodeID, listener: n.InterBroker, keeper: p.keeper, store: p.store, valid: p.member.Valid, log: b.log.With("part", "controller"),
+		self: n.NodeID, listener: n.InterBroker, keeper: p.keeper, store: p.store, valid: p.member.Valid, dial: b.dial, log: b.log.With("part", "controller"),
 	}
 }
 
@@ -201,6 +201,7 @@ func (b *Broker) serverConfig() server.Config {
 		Backlog:            n.Backlog,
 		SendBufferBytes:    max(n.SendBufferBytes, 0),
 		ReceiveBufferBytes: max(n.ReceiveBufferBytes, 0),
+		Listen:             b.listen,
 		Logger:             b.log.With("part", "server"),
 		Metrics:            b.reg,
 	}

@@ -46,6 +46,7 @@ type pulse struct {
 	keeper   *imageKeeper
 	store    metastore.Store
 	valid    func() bool
+	dial     func(ctx context.Context, address string) (net.Conn, error)
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -136,7 +137,7 @@ func (p *pulse) feel(ctx context.Context, who patient) {
 	soon := pulseSoon
 	for ctx.Err() == nil {
 		pause := pulseAgain
-		nc, dead := look(ctx, who.at)
+		nc, dead := p.look(ctx, who.at)
 		switch {
 		case nc != nil:
 			began := time.Now()
@@ -167,7 +168,7 @@ func hold(ctx context.Context, nc net.Conn) error {
 }
 
 // look connects. dead says that nobody listens there, and the host says so, each time.
-func look(ctx context.Context, at string) (nc net.Conn, dead bool) {
+func (p *pulse) look(ctx context.Context, at string) (nc net.Conn, dead bool) {
 	for n := range pulseDials {
 		if n > 0 {
 			select {
@@ -176,16 +177,18 @@ func look(ctx context.Context, at string) (nc net.Conn, dead bool) {
 			case <-time.After(pulseSpan / (pulseDials - 1)):
 			}
 		}
-		if nc, dead := dial(ctx, at); !dead {
+		if nc, dead := p.knock(ctx, at); !dead {
 			return nc, false
 		}
 	}
 	return nil, true
 }
 
-// dial connects; dead says that the host refuses.
-func dial(ctx context.Context, at string) (nc net.Conn, dead bool) {
-	nc, err := (&net.Dialer{Timeout: pulseAgain}).DialContext(ctx, "tcp", at)
+// knock connects; dead says that the host refuses.
+func (p *pulse) knock(ctx context.Context, at string) (nc net.Conn, dead bool) {
+	ctx, cancel := context.WithTimeout(ctx, pulseAgain)
+	defer cancel()
+	nc, err := p.dial(ctx, at)
 	if err != nil {
 		return nil, errors.Is(err, syscall.ECONNREFUSED)
 	}
@@ -213,7 +216,7 @@ func (p *pulse) end(ctx context.Context, who patient, cause error) {
 		<-try.Done()
 		cancel()
 		var nc net.Conn
-		if nc, dead = dial(ctx, who.at); nc != nil {
+		if nc, dead = p.knock(ctx, who.at); nc != nil {
 			_ = nc.Close()
 		}
 	}

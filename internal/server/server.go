@@ -56,6 +56,9 @@ type Config struct {
 	MaxIdle    time.Duration // connections.max.idle.ms: 10 min
 	SlowReader time.Duration // no progress for so long closes: 30 s
 
+	// Listen opens an address of a listener without Net; nil: TCP.
+	Listen func(ctx context.Context, address string) (net.Listener, error)
+
 	Limits  Limits // until SetLimits gives others
 	Backlog int    // socket.listen.backlog.size: 0, the system's choice
 
@@ -172,6 +175,9 @@ func (s *Server) Close() {
 
 // listen opens an endpoint with the backlog that is configured.
 func (s *Server) listen(ctx context.Context, address string) (net.Listener, error) {
+	if s.cfg.Listen != nil {
+		return s.cfg.Listen(ctx, address)
+	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil || s.cfg.Backlog <= 0 {
 		return ln, err
