@@ -43,7 +43,7 @@ type member struct {
 	// number; it is not done when there is one after all, at a revision.
 	giveUp func(context.Context) (rev int64, done bool, err error)
 	gaveUp bool // Run's own
-	log     *slog.Logger
+	log    *slog.Logger
 
 	// follower is the image's; nil while there is none.
 	follower atomic.Pointer[metastore.Follower]

@@ -294,7 +294,7 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 		Max:       max(0, min(int(it.maxBytes), left)),
 		MinOne:    first,
 		Isolation: f.isolation,
-		Follower:  f.replica < 0 && f.req.Version >= 11,
+		Follower:  f.nearby(),
 	}
 	if it.held = f.held(now, it); it.held {
 		it.asked.Max, it.asked.MinOne = 0, false

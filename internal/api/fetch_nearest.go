@@ -13,10 +13,7 @@ import (
 // (KIP-392). A consumer that has been sent to a follower stays there.
 func (f *fetch) choose(it *fetchItem) {
 	it.prefer = kafka.NoNode
-	if !f.RackAware || f.req.Rack == "" || f.req.Version < 11 || it.read.Diverging != nil {
-		return
-	}
-	if self, ok := f.img.Broker(f.Self); !ok || self.Rack == f.req.Rack {
+	if !f.RackAware || f.req.Rack == "" || f.req.Version < 11 || it.read.Diverging != nil || f.ownRack() == f.req.Rack {
 		return
 	}
 	if _, leads := it.part.Leading(); !leads {
@@ -27,6 +24,24 @@ func (f *fetch) choose(it *fetchItem) {
 		it.read.Release()
 		it.read.Slices, it.read.SizeBytes, it.read.Aborted = nil, 0, nil
 	}
+}
+
+// nearby: a follower serves this reader, too: a consumer of its rack, which the
+// leader may have sent, and a tool that compares replicas. Nobody else: a consumer
+// that has not heard of the next leader would be told a high watermark that is
+// behind one that it knows (safety 18).
+func (f *fetch) nearby() bool {
+	return f.replica == comparingReplica || f.replica < 0 && f.req.Version >= 11 && f.req.Rack != "" && f.req.Rack == f.ownRack()
+}
+
+// comparingReplica is whom Apache Kafka's kafka-replica-verification says it is.
+const comparingReplica = -2
+
+func (f *fetch) ownRack() string {
+	if self, ok := f.img.Broker(f.Self); ok {
+		return self.Rack
+	}
+	return ""
 }
 
 // nearest is the follower in sync of that rack that has the most, and has the
