@@ -19,10 +19,10 @@ import (
 // trio is a cluster of three voters in this process, each at an address of its
 // own, so that they can have the same ports.
 type trio struct {
-	t            *testing.T
-	peer, client int
-	dirs         [3]string
-	brokers      [3]*process
+	t       *testing.T
+	peer    int
+	dirs    [3]string
+	brokers [3]*process
 }
 
 // ports were handed out by freePort so far.
@@ -57,7 +57,7 @@ func startTrio(t *testing.T, set ...string) *trio {
 		t.Skip("this system has one loopback address")
 	}
 	l.Close()
-	c := &trio{t: t, peer: freePort(t), client: freePort(t)}
+	c := &trio{t: t, peer: freePort(t)}
 	for n := range c.brokers {
 		c.dirs[n] = t.TempDir()
 		c.launch(n, set...)
@@ -71,7 +71,6 @@ func startTrio(t *testing.T, set ...string) *trio {
 func (c *trio) common() []string {
 	return []string{
 		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d,2@127.0.0.2:%d,3@127.0.0.3:%d", c.peer, c.peer, c.peer),
-		fmt.Sprintf("barnabas.metadata.client.port=%d", c.client),
 	}
 }
 
@@ -88,7 +87,8 @@ func (c *trio) launch(n int, set ...string) {
 // brokers without a vote join it. A voter that stops is missed by nobody.
 func metadataForBrokers(t *testing.T) {
 	c := startTrio(t)
-	fourth := startBroker(t, nil, append(c.common(), "node.id=4", "process.roles=broker", "log.dirs="+t.TempDir())...)
+	at := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.2:%d", c.peer)
+	fourth := startBroker(t, nil, at, "node.id=4", "process.roles=broker", "log.dirs="+t.TempDir())
 	all := append(c.brokers[:], fourth)
 	for _, p := range all {
 		p.awaitImage(func() bool { return len(p.image().Brokers()) == 4 })

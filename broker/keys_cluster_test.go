@@ -17,9 +17,9 @@ func clusterProofs() map[string]func(*testing.T) {
 		"broker.session.timeout.ms":    holdsASession,
 		"barnabas.cluster.id":          keepsClustersApart,
 
-		"barnabas.metadata.client.port":      metadataForBrokers,
-		"controller.quorum.auto.join.enable": joinsAgain,
-		"barnabas.metadata.plaintext":        inPlainText,
+		"controller.quorum.bootstrap.servers": metadataForBrokers,
+		"controller.quorum.auto.join.enable":  joinsAgain,
+		"barnabas.metadata.plaintext":         inPlainText,
 	}
 }
 

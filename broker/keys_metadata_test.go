@@ -115,14 +115,14 @@ func TestMetadataConfig(t *testing.T) {
 		return (&Broker{cfg: cfg, node: node}).metadataConfig()
 	}
 	alone := of("log.dirs=/d")
-	if alone.Member.Dir != "/d/metadata" || len(alone.Voters) != 0 || alone.Member.PeerListen != "" {
+	if alone.Member.Dir != "/d/metadata" || len(alone.Voters)+len(alone.Bootstrap) != 0 || alone.Member.Listen != "" {
 		t.Errorf("alone: %+v", alone)
 	}
-	voter := of("log.dirs=/d", three, "barnabas.metadata.client.port=2380", "controller.quorum.auto.join.enable=true", "barnabas.metadata.plaintext=true",
+	voter := of("log.dirs=/d", three, "controller.quorum.auto.join.enable=true", "barnabas.metadata.plaintext=true",
 		"listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093", "controller.listener.names=CONTROLLER")
-	want := []etcdstore.Voter{{ID: 1, Peer: "127.0.0.1:9093", Client: "127.0.0.1:2380"}, {ID: 2, Peer: "node2:9093", Client: "node2:2380"}, {ID: 3, Peer: "[::1]:9093", Client: "[::1]:2380"}}
+	want := []etcdstore.Voter{{ID: 1, Address: "127.0.0.1:9093"}, {ID: 2, Address: "node2:9093"}, {ID: 3, Address: "[::1]:9093"}}
 	if len(voter.Voters) != 3 || voter.Voters[0] != want[0] || voter.Voters[1] != want[1] || voter.Voters[2] != want[2] ||
-		voter.Member.ID != 1 || !voter.Member.Join || !voter.Plaintext || voter.Member.PeerListen != ":9093" || voter.Member.ClientListen != ":2380" {
+		voter.Member.ID != 1 || !voter.Member.Join || !voter.Plaintext || voter.Member.Listen != ":9093" {
 		t.Errorf("voter: %+v", voter)
 	}
 	if _, err := etcdstore.New(voter, nil, nil); err != nil {
@@ -131,6 +131,10 @@ func TestMetadataConfig(t *testing.T) {
 	broker := of("log.dirs=/d", three, "node.id=4", "process.roles=broker")
 	if broker.Member.Dir != "" || len(broker.Voters) != 3 {
 		t.Errorf("broker: %+v", broker)
+	}
+	finds := of("log.dirs=/d", "controller.quorum.bootstrap.servers=a:1,b:2", "node.id=4", "process.roles=broker")
+	if finds.Member.Dir != "" || len(finds.Voters) != 0 || len(finds.Bootstrap) != 2 {
+		t.Errorf("a broker that finds its voters: %+v", finds)
 	}
 	elsewhere := of("log.dirs=/d", "barnabas.metadata.endpoints=a:1,b:2")
 	if len(elsewhere.Endpoints) != 2 || elsewhere.Member.Dir != "" {

@@ -176,17 +176,16 @@ func (b *Broker) metadataConfig() etcdstore.Config {
 	if len(m.Endpoints) > 0 {
 		return c
 	}
-	at := func(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 	for _, v := range m.Voters {
-		c.Voters = append(c.Voters, etcdstore.Voter{ID: v.ID, Peer: at(v.Host, v.Port), Client: at(v.Host, m.ClientPort)})
+		c.Voters = append(c.Voters, etcdstore.Voter{ID: v.ID, Address: net.JoinHostPort(v.Host, strconv.Itoa(int(v.Port)))})
 	}
+	c.Bootstrap = m.Bootstrap
 	if !b.node.Votes() {
 		return c
 	}
 	c.Member = etcdstore.Member{Dir: filepath.Join(m.Dir, "metadata"), ID: int32(b.node.NodeID), Join: m.Join}
 	if len(b.node.Peers) > 0 { // what is bound; what others are told is the voter's address
-		p := b.node.Peers[0]
-		c.Member.PeerListen, c.Member.ClientListen = p.Address(), at(p.Host, m.ClientPort)
+		c.Member.Listen = b.node.Peers[0].Address()
 	}
 	return c
 }

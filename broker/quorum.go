@@ -32,7 +32,7 @@ func (b *Broker) quorum(ctx context.Context) (api.Quorum, error) {
 		return api.Quorum{}, errNoQuorum
 	}
 	now := time.Now()
-	if m, ok := b.parts.store.(members); ok && len(b.node.Metadata.Voters) > 1 {
+	if m, ok := b.parts.store.(members); ok && !b.node.Metadata.Alone() {
 		infos, err := m.Members(ctx)
 		if err != nil {
 			return api.Quorum{}, kerr.LeaderNotAvailable // nobody says who leads

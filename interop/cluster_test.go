@@ -47,10 +47,10 @@ func freePort(t *testing.T) int {
 func startCluster(t *testing.T, settings ...string) *cluster {
 	t.Helper()
 	needProcess(t)
-	peer, client, dir := freePort(t), freePort(t), workDir(t)
+	peer, dir := freePort(t), workDir(t)
 	c := &cluster{t: t, peer: peer, settings: append([]string{
 		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d,2@127.0.0.2:%d,3@127.0.0.3:%d", peer, peer, peer),
-		fmt.Sprintf("barnabas.metadata.client.port=%d", client), "controller.listener.names=CONTROLLER", "min.insync.replicas=2",
+		"controller.listener.names=CONTROLLER", "min.insync.replicas=2",
 	}, settings...)}
 	for n := range c.nodes {
 		c.dirs[n] = filepath.Join(dir, strconv.Itoa(n+1))

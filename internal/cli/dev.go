@@ -19,8 +19,7 @@ import (
 const (
 	// devMost is the most brokers of one dev: their ports stand side by side.
 	devMost = 9
-	// devVoters carry the metadata, each at a loopback address of its own, for
-	// voters have their ports in common.
+	// devVoters carry the metadata.
 	devVoters = 3
 )
 
@@ -39,7 +38,7 @@ func (a App) devCommand() *cobra.Command {
 		Short: "Run a cluster of several brokers here, to develop against",
 		Long: `Run a cluster of several brokers in one process, to develop and to test against:
 leaders, replicas and in-sync sets are those of any cluster. The first three
-carry the metadata, at 127.0.0.1 to 127.0.0.3. Topics have a replica on up to three brokers unless they say
+carry the metadata. Topics have a replica on up to three brokers unless they say
 otherwise. The brokers listen on 127.0.0.1, at --port and the ports after it;
 each keeps its data in a directory of its own below --data-dir, and goes on with
 what is there. What all of them have in common can be set by --set.
@@ -76,7 +75,7 @@ docs/operations.md says how.`,
 func (d devCluster) settings(id int) []string {
 	replicas := min(d.brokers, 3)
 	// Above the brokers' own ports: where the metadata are reached.
-	peer, client, admin := d.port+devMost, d.port+devMost+1, d.port+devMost+1+id
+	peer, admin := d.port+devMost, d.port+devMost+devVoters-1+id
 	out := []string{
 		"node.id=" + strconv.Itoa(id),
 		"log.dirs=" + filepath.Join(d.dir, strconv.Itoa(id)),
@@ -91,13 +90,13 @@ func (d devCluster) settings(id int) []string {
 	}
 	var voters []string
 	for n := 1; n <= min(d.brokers, devVoters); n++ {
-		voters = append(voters, fmt.Sprintf("%d@127.0.0.%d:%d", n, n, peer))
+		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", n, peer+n-1))
 	}
-	out = append(out, "controller.quorum.voters="+strings.Join(voters, ","), fmt.Sprintf("barnabas.metadata.client.port=%d", client))
+	out = append(out, "controller.quorum.voters="+strings.Join(voters, ","))
 	if id > devVoters {
 		return append(out, listeners, "process.roles=broker")
 	}
-	return append(out, fmt.Sprintf("%s,CONTROLLER://127.0.0.%d:%d", listeners, id, peer), "controller.listener.names=CONTROLLER")
+	return append(out, fmt.Sprintf("%s,CONTROLLER://127.0.0.1:%d", listeners, peer+id-1), "controller.listener.names=CONTROLLER")
 }
 
 // dev runs the brokers until ctx ends or one of them does.

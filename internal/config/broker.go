@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,12 +36,12 @@ type Broker struct {
 // Metadata is how the process reaches the cluster's metadata.
 type Metadata struct {
 	Dir            string   // of the embedded store
-	Voters         []Voter  // empty: this node alone
+	Voters         []Voter  // nodes that carry it for others to reach
+	Bootstrap      []string // host:port of voters, for a node that is none
 	Endpoints      []string // of an external store; empty: embedded
-	ClientPort     int32
-	Join           bool // an empty directory becomes a member of the voters' cluster
+	Join           bool     // an empty directory becomes a member of the voters' cluster
 	TLS            MetadataTLS
-	Plaintext      bool   // several voters beyond loopback, without TLS
+	Plaintext      bool   // voters beyond loopback, without TLS
 	ClusterID      string // as configured; "" for what the log directories or the store say
 	SessionTimeout time.Duration
 	// ShutdownTimeout bounds how long a stop waits for others to take over.
@@ -60,11 +62,11 @@ func plainID(id string) bool {
 }
 
 // Alone: this node carries the metadata, and nobody else reaches them.
-func (m Metadata) Alone() bool { return len(m.Voters) <= 1 && len(m.Endpoints) == 0 }
+func (m Metadata) Alone() bool { return len(m.Voters)+len(m.Bootstrap)+len(m.Endpoints) == 0 }
 
 // Votes says whether this node carries the embedded store.
 func (b Broker) Votes() bool {
-	return len(b.Metadata.Voters) == 0 || slices.ContainsFunc(b.Metadata.Voters, func(v Voter) bool { return v.ID == int32(b.NodeID) })
+	return b.Metadata.Alone() || slices.ContainsFunc(b.Metadata.Voters, func(v Voter) bool { return v.ID == int32(b.NodeID) })
 }
 
 // Network bounds what comes in.
@@ -215,7 +217,9 @@ func (c *Config) metadata(b *Broker) error {
 	}
 	b.Metadata.Voters = voters
 	b.Metadata.Endpoints = c.List("barnabas.metadata.endpoints")
-	b.Metadata.ClientPort = int32(c.Int("barnabas.metadata.client.port"))
+	if b.Metadata.Bootstrap, err = c.bootstrap(b.IsController || len(b.Metadata.Endpoints) > 0, len(voters)); err != nil {
+		return err
+	}
 	b.Metadata.Join = c.Bool("controller.quorum.auto.join.enable")
 	b.Metadata.Plaintext = c.Bool("barnabas.metadata.plaintext")
 	if b.Metadata.TLS, err = c.metadataTLS(); err != nil {
@@ -228,34 +232,50 @@ func (c *Config) metadata(b *Broker) error {
 	if id := b.Metadata.ClusterID; !plainID(id) {
 		return fmt.Errorf("barnabas.cluster.id: %q: letters, digits, - and _ are needed, 64 of them at most", id)
 	}
-	switch n := len(voters); {
+	return b.checkVoters()
+}
+
+func (b *Broker) checkVoters() error {
+	m := b.Metadata
+	switch n := len(m.Voters); {
+	case len(m.Endpoints) > 0: // which count alone
 	case n != 0 && n != 1 && n != 3 && n != 5:
 		return fmt.Errorf("controller.quorum.voters: %d voters; one, three or five are needed", n)
 	case n > 0 && b.IsController && !b.Votes():
-		return fmt.Errorf("process.roles: this node is a controller, and node.id %d is not in controller.quorum.voters", b.NodeID)
-	case n == 0 && !b.IsController && len(b.Metadata.Endpoints) == 0:
-		return errors.New("process.roles: a broker that is no controller needs controller.quorum.voters or barnabas.metadata.endpoints to find the cluster")
-	case n > 1 && b.Votes():
-		return b.checkClientPort()
+		return fmt.Errorf("process.roles: this node is a controller, and node.id %d is not in controller.quorum.voters: "+
+			"add it there on all nodes, or set process.roles=broker for a broker beside the voters", b.NodeID)
+	case n > 0 && !b.IsController && b.Votes():
+		return fmt.Errorf("process.roles: node.id %d is in controller.quorum.voters, and this node is no controller: set process.roles=broker,controller", b.NodeID)
+	case !b.IsController && m.Alone():
+		return errors.New("process.roles: a broker that is no controller needs controller.quorum.bootstrap.servers, controller.quorum.voters or " +
+			"barnabas.metadata.endpoints to find the cluster")
 	}
 	return nil
 }
 
-// checkClientPort refuses the port of another listener of this node.
-func (b *Broker) checkClientPort() error {
-	const key = "barnabas.metadata.client.port"
-	port := b.Metadata.ClientPort
-	for _, l := range slices.Concat(b.Listeners, b.Peers) {
-		if l.Port == port {
-			return fmt.Errorf("%s: %d is the port of %s", key, port, l)
+// bootstrap is where a node that is no voter looks for those who are. A
+// controller goes by controller.quorum.voters; without them it carries the
+// metadata alone, and so it must not be one of several that think so. Apache
+// Kafka's server.properties names localhost.
+func (c *Config) bootstrap(unused bool, voters int) ([]string, error) {
+	const key = "controller.quorum.bootstrap.servers"
+	servers := c.List(key)
+	for _, s := range servers {
+		host, port, err := net.SplitHostPort(s)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
+			return nil, fmt.Errorf("%s: %q is not of the form host:port", key, s)
+		}
+		ip, err := netip.ParseAddr(host)
+		own := len(servers) == 1 && (host == "localhost" || err == nil && ip.IsLoopback())
+		if unused && voters == 0 && !own && len(c.List("barnabas.metadata.endpoints")) == 0 {
+			return nil, fmt.Errorf("%s: it does not say which nodes carry the metadata, and each controller would begin a cluster of its own: "+
+				"set controller.quorum.voters=id@host:port,... alike on all nodes", key)
 		}
 	}
-	for _, v := range b.Metadata.Voters {
-		if v.ID == int32(b.NodeID) && v.Port == port {
-			return fmt.Errorf("%s: %d is the port of this node in controller.quorum.voters", key, port)
-		}
+	if unused {
+		return nil, nil
 	}
-	return nil
+	return servers, nil
 }
 
 func (c *Config) metadataTLS() (MetadataTLS, error) {

@@ -148,7 +148,7 @@ func (r Restore) Run(logger *slog.Logger) error {
 		return fmt.Errorf("restore of the metadata: %q is not a directory without metadata", dir)
 	}
 	cluster, urls := cfg.Member.Name+"="+noPeerURL, []string{noPeerURL}
-	if cfg.several() {
+	if cfg.shared() {
 		cluster, urls = cfg.initialCluster(), []string{cfg.peerURL(cfg.self())}
 	}
 	token := cfg.Member.Token

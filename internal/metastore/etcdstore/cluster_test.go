@@ -29,7 +29,7 @@ func someVoters(t testing.TB, n int) []Voter {
 	t.Helper()
 	var out []Voter
 	for i := range n {
-		out = append(out, Voter{ID: int32(i + 1), Peer: freePort(t), Client: freePort(t)})
+		out = append(out, Voter{ID: int32(i + 1), Address: freePort(t)})
 	}
 	return out
 }
@@ -115,10 +115,10 @@ func startNodes(t testing.TB, voters []Voter, with func(*Config)) []*node {
 	return out
 }
 
-// outsider is a client that is no voter.
+// outsider is a client that is no voter, and knows one of them.
 func outsider(t testing.TB, n *node) *Store {
 	cfg := n.cfg
-	cfg.Member = Member{}
+	cfg.Member, cfg.Voters, cfg.Bootstrap = Member{}, nil, []string{n.cfg.self().Address}
 	return run(t, cfg)
 }
 
@@ -184,23 +184,21 @@ func overTLS(t *testing.T) func(*Config) {
 	}
 }
 
-// Whoever shows no certificate is not let in, at either listener.
+// Whoever shows no certificate is not let in.
 func TestTLSWantsCertificates(t *testing.T) {
 	nodes := startNodes(t, someVoters(t, 3), overTLS(t))
 	v := nodes[0].cfg.Voters[0]
-	for _, address := range []string{v.Peer, v.Client} {
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-		if err == nil {
-			// The server's refusal comes after the client's handshake.
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-			_, err = conn.Read(make([]byte, 1))
-			_ = conn.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), "certificate required") {
-			t.Errorf("%s without a certificate: %v", address, err)
-		}
+	conn, err := tls.Dial("tcp", v.Address, &tls.Config{InsecureSkipVerify: true})
+	if err == nil {
+		// The server's refusal comes after the client's handshake.
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err = conn.Read(make([]byte, 1))
+		_ = conn.Close()
 	}
-	s := run(t, Config{Endpoints: []string{v.Client}, RequestTimeout: 500 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("%s without a certificate: %v", v.Address, err)
+	}
+	s := run(t, Config{Endpoints: []string{v.Address}, RequestTimeout: 500 * time.Millisecond})
 	if _, err := s.Rev(context.Background()); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("plain: %v", err)
 	}

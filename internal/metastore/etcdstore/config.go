@@ -7,16 +7,19 @@ import (
 )
 
 // Config of a Store. With Endpoints it is a client of an etcd that is there;
-// with a directory, Member is embedded in this process; with Voters alone it is
-// a client of the nodes that embed one.
+// with a directory, Member is embedded in this process; with Voters or Bootstrap
+// alone it is a client of the nodes that embed one.
 type Config struct {
 	Endpoints []string    // host:port or URLs of client listeners
 	TLS       *tls.Config // to Endpoints; nil: as Files say, else plain
 	Username  string      // at Endpoints; "": none
 	Password  string
 	// Voters are the nodes that carry the embedded etcd, this one among them if it
-	// has a directory. Fewer than two: Member is its whole cluster and has no port.
+	// has a directory. None: Member is its whole cluster and has no port.
 	Voters []Voter
+	// Bootstrap are addresses of voters, host:port, for a node that is none and need
+	// not know who they are.
+	Bootstrap []string
 	// Files of the TLS among voters and of their clients, who all show a
 	// certificate; none: plain, which is refused beyond loopback unless Plaintext.
 	Files     Files
@@ -33,9 +36,9 @@ type Member struct {
 	Name string
 	// ID is this node's among the voters.
 	ID int32
-	// PeerListen and ClientListen are where it listens, host:port; "": at this
-	// voter's own addresses, or on every interface where those are names.
-	PeerListen, ClientListen string
+	// Listen is where it listens, host:port; "": at this voter's own address, or on
+	// every interface where that is a name.
+	Listen string
 	// Token makes two clusters of the same voters two: all of its first members have
 	// the same. Of the voters' numbers and addresses where unset.
 	Token string
@@ -79,17 +82,15 @@ const (
 
 func (c Config) withDefaults() (Config, error) {
 	switch {
-	case len(c.Endpoints) == 0 && c.Member.Dir == "" && len(c.Voters) == 0:
+	case len(c.Endpoints) == 0 && c.Member.Dir == "" && !c.shared():
 		return c, errors.New("metadata store: neither a directory nor endpoints")
-	case len(c.Endpoints) > 0 && (c.Member.Dir != "" || len(c.Voters) > 0):
+	case len(c.Endpoints) > 0 && (c.Member.Dir != "" || c.shared()):
 		return c, errors.New("metadata store: both a directory or voters, and endpoints")
-	case c.Member.Dir == "" && len(c.Voters) == 1:
-		return c, errors.New("metadata store: a single voter keeps the metadata to itself: name three voters, or this node among them")
 	}
 	if err := c.Files.check(); err != nil {
 		return c, err
 	}
-	if c.several() {
+	if c.shared() {
 		if err := c.checkVoters(); err != nil {
 			return c, err
 		}
@@ -99,7 +100,7 @@ func (c Config) withDefaults() (Config, error) {
 	m := &c.Member
 	def(&m.Name, "barnabas")
 	tick := 100 * time.Millisecond
-	if !c.several() {
+	if !c.shared() {
 		tick = 500 * time.Millisecond
 	}
 	def(&m.Tick, tick)

@@ -6,7 +6,7 @@ import (
 )
 
 func TestTicks(t *testing.T) {
-	three := []Voter{{1, "127.0.0.1:1", "127.0.0.1:2"}, {2, "127.0.0.2:1", "127.0.0.2:2"}, {3, "127.0.0.3:1", "127.0.0.3:2"}}
+	three := []Voter{{1, "127.0.0.1:1"}, {2, "127.0.0.2:1"}, {3, "127.0.0.3:1"}}
 	for _, c := range []struct {
 		what           string
 		cfg            Config

@@ -8,9 +8,9 @@
 // free, a quota alarm lifted when there is room again, and a ballast file given
 // up when the disk fills, because etcd ends the process on a full disk.
 //
-// One of several voters has two listeners: for the other voters at its address in
-// the list of voters, and for brokers that are no voters. Both ask for a
-// certificate, or stay on loopback. Each voter's own client is in process; a watch
+// A voter has one listener, at its address in the list of voters, for the other
+// voters and for brokers that are none (door.go). It asks for a certificate, or
+// stays on loopback. Each voter's own client is in process; a watch
 // there does not notice that the member is cut off from its leader, which is
 // metastore.Session's to find out. A client of the voters is told at once by a
 // member without a leader, and goes to another.

@@ -101,7 +101,7 @@ func TestGrow(t *testing.T) {
 	shapes(t, one.store, "1 votes", 5*time.Second)
 	eventually(t, "address", 5*time.Second, func() error {
 		members, err := one.store.Members(context.Background())
-		if err != nil || members[0].Peer != "http://"+voters[0].Peer || !members[0].Leader || members[0].Applied == 0 || members[0].DBBytes == 0 {
+		if err != nil || members[0].Peer != "http://"+voters[0].Address || !members[0].Leader || members[0].Applied == 0 || members[0].DBBytes == 0 {
 			return fmt.Errorf("%+v, %v", members, err)
 		}
 		return nil
@@ -227,8 +227,8 @@ func TestReplaceAndRemove(t *testing.T) {
 	one.cfg.Voters, one.cfg.Files = nil, Files{}
 	one.start().ready()
 	waitFor(t, one.store, "b")
-	if e := one.store.member.Load().etcd; len(e.Peers) != 0 || len(e.Clients) != 0 {
-		t.Errorf("alone, it listens: %v %v", e.Peers, e.Clients)
+	if d := one.store.member.Load().door; d != nil {
+		t.Errorf("alone, it listens at %v", d.listener.Addr())
 	}
 }
 
@@ -266,7 +266,7 @@ func TestAdministration(t *testing.T) {
 			}
 		}
 	}
-	four := Voter{ID: 4, Peer: freePort(t), Client: freePort(t)}
+	four := Voter{ID: 4, Address: freePort(t)}
 	cfg := Config{Voters: append(append([]Voter(nil), voters...), four)} // as an administrator has it
 	one := run(t, cfg)
 	eventually(t, "learner", 20*time.Second, func() error { return one.AddLearner(ctx, four) })
@@ -320,30 +320,30 @@ func TestTwoClustersRefused(t *testing.T) {
 }
 
 func TestVoterMistakes(t *testing.T) {
-	three := []Voter{{1, "127.0.0.1:1", "127.0.0.1:2"}, {2, "127.0.0.1:3", "127.0.0.1:4"}, {3, "127.0.0.1:5", "127.0.0.1:6"}}
+	three := []Voter{{1, "127.0.0.1:1"}, {2, "127.0.0.1:3"}, {3, "127.0.0.1:5"}}
 	with := func(change func(*Config)) Config {
 		c := Config{Voters: append([]Voter(nil), three...), Member: Member{ID: 1, Dir: "d"}}
 		change(&c)
 		return c
 	}
 	for want, cfg := range map[string]Config{
-		"":                   with(func(*Config) {}),
-		"not among the":      with(func(c *Config) { c.Member.ID = 4 }),
-		"stands twice":       with(func(c *Config) { c.Voters[1].ID = 1 }),
-		"is not host:port":   with(func(c *Config) { c.Voters[1].Peer = "h" }),
-		"two listeners":      with(func(c *Config) { c.Voters[1].Peer = "127.0.0.1:2" }),
-		"not on loopback":    with(func(c *Config) { c.Voters[2].Client = "10.0.0.1:2" }),
-		"10.0.0.1:7 is not":  with(func(c *Config) { c.Member.PeerListen = "10.0.0.1:7" }),
-		"go together":        with(func(c *Config) { c.Files.Key = "k" }),
-		"keeps the metadata": {Voters: three[:1]},
-		"and endpoints":      with(func(c *Config) { c.Endpoints = []string{"e:1"} }),
+		"":                  with(func(*Config) {}),
+		"not among the":     with(func(c *Config) { c.Member.ID = 4 }),
+		"stands twice":      with(func(c *Config) { c.Voters[1].ID = 1 }),
+		"is not host:port":  with(func(c *Config) { c.Voters[1].Address = "h" }),
+		"two voters are":    with(func(c *Config) { c.Voters[1].Address = "127.0.0.1:1" }),
+		"not on loopback":   with(func(c *Config) { c.Voters[2].Address = "10.0.0.1:2" }),
+		"10.0.0.1:7 is not": with(func(c *Config) { c.Member.Listen = "10.0.0.1:7" }),
+		"10.0.0.2:7 is not": {Bootstrap: []string{"10.0.0.2:7"}},
+		"go together":       with(func(c *Config) { c.Files.Key = "k" }),
+		"and endpoints":     with(func(c *Config) { c.Endpoints = []string{"e:1"} }),
 	} {
 		_, err := New(cfg, nil, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	far := with(func(c *Config) { c.Voters[2].Peer = "node3:9093" })
+	far := with(func(c *Config) { c.Voters[2].Address = "node3:9093" })
 	for _, open := range []func(*Config){func(c *Config) { c.Plaintext = true }, func(c *Config) { c.Files = Files{"c", "k", "a"} }} {
 		cfg := far
 		open(&cfg)
@@ -351,7 +351,12 @@ func TestVoterMistakes(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if at, err := bind("", "node3:9093"); err != nil || at != "0.0.0.0:9093" {
-		t.Errorf("a name is listened at %q, %v", at, err)
+	for _, c := range [][3]string{
+		{"", "node3:9093", ":9093"}, {":9094", "node3:9093", ":9094"}, {"10.0.0.1:9094", "node3:9093", "10.0.0.1:9094"},
+		{":9093", "localhost:9093", "localhost:9093"}, {"0.0.0.0:9093", "127.0.0.2:9093", "127.0.0.2:9093"}, {"10.0.0.1:9093", "127.0.0.1:9093", "10.0.0.1:9093"},
+	} {
+		if at, err := bind(c[0], c[1]); err != nil || at != c[2] {
+			t.Errorf("%q for %q is listened at %q, %v", c[0], c[1], at, err)
+		}
 	}
 }

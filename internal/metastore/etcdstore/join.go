@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +38,7 @@ const (
 
 // admit decides how a member of several begins, and says whether it joins.
 func (m *member) admit(ctx context.Context, ecfg *embed.Config) (joining bool, err error) {
-	if !m.cfg.several() {
+	if !m.cfg.shared() {
 		return false, nil
 	}
 	marker := filepath.Join(m.cfg.Member.Dir, joiningFile)
@@ -48,7 +47,7 @@ func (m *member) admit(ctx context.Context, ecfg *embed.Config) (joining bool, e
 	switch {
 	case !cut && hasLog(m.cfg.Member.Dir):
 		return false, nil
-	case !cut && !m.cfg.Member.Join:
+	case !cut && (!m.cfg.Member.Join || len(m.cfg.Voters) == 1):
 		return false, m.checkNew(ctx)
 	case cut:
 		m.logger.Info("metadata store begins to join again", "dir", m.cfg.Member.Dir)
@@ -57,7 +56,7 @@ func (m *member) admit(ctx context.Context, ecfg *embed.Config) (joining bool, e
 	if err := j.mark(marker); err != nil {
 		return false, fmt.Errorf("metadata store: %w", err)
 	}
-	if ecfg.InitialCluster, err = j.run(ctx, ecfg.ListenPeerUrls[0].Host); err != nil {
+	if ecfg.InitialCluster, err = j.run(ctx); err != nil {
 		return false, err
 	}
 	ecfg.ClusterState = embed.ClusterStateFlagExisting
@@ -115,13 +114,7 @@ type errStay struct{ error }
 func (e errStay) Unwrap() error { return e.error }
 
 // run tries steps 2 and 3 until they are done, and returns the cluster as etcd wants it told.
-func (j *joiner) run(ctx context.Context, listen string) (string, error) {
-	// Nobody may serve this address: whoever does would be the member to be removed.
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
-	if err != nil {
-		return "", fmt.Errorf("metadata store: %w", err)
-	}
-	_ = l.Close()
+func (j *joiner) run(ctx context.Context) (string, error) {
 	tick := time.NewTicker(joinEvery)
 	defer tick.Stop()
 	for {
@@ -195,7 +188,7 @@ func (j *joiner) clear(ctx context.Context, c *clientv3.Client, m *etcdserverpb.
 	}
 	for _, u := range m.PeerURLs {
 		if u == j.cfg.peerURL(j.cfg.self()) {
-			continue // this node's own address: nobody serves it
+			continue // this node's own address: nobody else serves it
 		}
 		if _, err := j.cfg.ask(ctx, u); err == nil {
 			return errStay{fmt.Errorf("node.id %d is in use: a voter of that number is running at %s", j.cfg.Member.ID, u)}

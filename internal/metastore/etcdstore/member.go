@@ -43,6 +43,7 @@ func setSegment() { wal.SegmentSizeBytes = walSegment }
 type member struct {
 	cfg     Config
 	etcd    *embed.Etcd
+	door    *door // nil: nobody reaches it
 	lock    io.Closer
 	logger  *slog.Logger
 	removed *atomic.Bool       // etcd said that the cluster did
@@ -82,6 +83,9 @@ func startMember(ctx context.Context, cfg Config, logger *slog.Logger, fatal fun
 			m.stop(failed)
 		default:
 			m.end()
+			if m.door != nil {
+				m.door.close()
+			}
 			_ = lock.Close()
 		}
 		return nil, err
@@ -95,9 +99,14 @@ func (m *member) begin(ctx context.Context, fatal func(error), failed <-chan str
 	if err != nil {
 		return err
 	}
-	ecfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(m.endStreams)}
 	ecfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newZapWatch(m.logger, fatal, m.removed))
 	segmentOnce.Do(setSegment)
+	if m.cfg.shared() {
+		// Before anything else: whoever had this address would be this member.
+		if m.door, err = m.cfg.openDoor(ctx); err != nil {
+			return err
+		}
+	}
 	joining, err := m.admit(ctx, ecfg)
 	if err != nil {
 		return err
@@ -141,6 +150,9 @@ func (m *member) launch(ctx context.Context, ecfg *embed.Config, joining bool, f
 		}
 		if st.err == nil {
 			m.etcd = st.etcd
+			if m.door != nil {
+				m.door.serve(m.etcd, grpc.ChainStreamInterceptor(m.endStreams))
+			}
 			return nil
 		}
 		if !joining || n >= joinTries || hasLog(m.cfg.Member.Dir) {
@@ -191,8 +203,8 @@ func embedConfig(cfg Config) (*embed.Config, error) {
 	c.AutoCompactionMode = embed.CompactorModePeriodic
 	c.AutoCompactionRetention = m.Keep.String()
 	c.EnableGRPCGateway = false
-	if cfg.several() {
-		return c, cfg.listen(c)
+	if cfg.shared() {
+		cfg.advertise(c)
 	}
 	return c, nil
 }
@@ -305,6 +317,14 @@ func (m *member) stopped() error {
 	return errors.New("metadata store: etcd stopped by itself")
 }
 
+// refused tells when nobody is let in any more.
+func (m *member) refused() <-chan error {
+	if m.door == nil {
+		return nil
+	}
+	return m.door.failed
+}
+
 // endStreams makes the streams of clients end when the member stops, which else
 // would wait for them. They are told to go on elsewhere.
 func (m *member) endStreams(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -358,9 +378,12 @@ func (m *member) stop(failed <-chan struct{}) {
 		m.end()
 		m.handOver()
 		// Close alone would hand over too, and wait for seven seconds for members
-		// that stop as well; and for listeners that serve only once it is ready.
+		// that stop as well.
 		m.etcd.Server.HardStop()
 		m.etcd.Close()
+		if m.door != nil {
+			m.door.close()
+		}
 		_ = m.lock.Close()
 	}()
 	select {

@@ -81,7 +81,7 @@ func TestNoListener(t *testing.T) {
 	before := sockets(t)
 	s := run(t, Config{Member: testMember(t)})
 	e := s.member.Load().etcd
-	if len(e.Clients) != 0 || len(e.Peers) != 0 {
+	if len(e.Clients) != 0 || len(e.Peers) != 0 || s.member.Load().door != nil {
 		t.Fatalf("listeners: %v %v", e.Clients, e.Peers)
 	}
 	for name := range sockets(t) {

@@ -96,7 +96,7 @@ func (m *member) checkNew(ctx context.Context) error {
 // checkStrange ends a member of a cluster that is no more: a majority of the
 // voters carries another, restored from a backup.
 func (m *member) checkStrange(ctx context.Context) error {
-	if !m.cfg.several() {
+	if !m.cfg.shared() {
 		return nil
 	}
 	others := map[string]int{}
@@ -121,7 +121,7 @@ func (m *member) strange(v view) error {
 func (m *member) checkAlone(ctx context.Context) error {
 	srv := m.etcd.Server
 	n := len(srv.Cluster().Members())
-	if !m.cfg.several() {
+	if !m.cfg.shared() {
 		if n > 1 {
 			return fmt.Errorf("metadata store %s: this node is one of %d members of the metadata, and controller.quorum.voters does not name the others: "+
 				"name them, or remove them first", m.cfg.Member.Dir, n)

@@ -13,7 +13,7 @@ import (
 // settle brings a member of several to where the configuration wants it: its own
 // address known to the others, and a voter. Each of it is tried until it is done.
 func (s *Store) settle(ctx context.Context, m *member) {
-	if !s.cfg.several() {
+	if !s.cfg.shared() {
 		return
 	}
 	said := ""

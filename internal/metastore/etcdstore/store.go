@@ -105,7 +105,7 @@ func (c Config) dialWith(endpoints []string, lg *zap.Logger) (*clientv3.Client, 
 		Logger:               lg,
 		Context:              context.Background(),
 	}
-	if c.several() {
+	if c.shared() {
 		cfg.AutoSyncInterval = endpointsEvery
 	}
 	cl, err := clientv3.New(cfg)
@@ -156,8 +156,7 @@ func (s *Store) runMember(ctx context.Context) error {
 	case <-s.failed:
 	case <-m.etcd.Server.StopNotify():
 		end = m.stopped()
-	case err := <-m.etcd.Err():
-		end = fmt.Errorf("metadata store: listener: %w", err)
+	case end = <-m.refused():
 	}
 	stopCare()
 	s.drain()
@@ -218,7 +217,7 @@ func (s *Store) call(ctx context.Context) (_ context.Context, done func(), err e
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
-	if s.cfg.several() && s.cfg.Member.Dir == "" {
+	if s.cfg.shared() && s.cfg.Member.Dir == "" {
 		// A member that was cut off refuses at once and for certain, instead of
 		// waiting with the request until it is a maybe.
 		ctx = clientv3.WithRequireLeader(ctx)

@@ -1,7 +1,6 @@
 package etcdstore
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,13 +16,12 @@ import (
 
 // Voter is a node that carries the embedded etcd.
 type Voter struct {
-	ID     int32
-	Peer   string // host:port where the other voters reach it
-	Client string // host:port where brokers that are no voters reach it
+	ID      int32
+	Address string // host:port where the other voters and everybody else reach it
 }
 
-// several says whether the metadata are carried by more nodes than one.
-func (c Config) several() bool { return len(c.Voters) > 1 }
+// shared says whether the metadata are carried by nodes that others reach.
+func (c Config) shared() bool { return len(c.Voters)+len(c.Bootstrap) > 0 }
 
 // self is this node among the voters.
 func (c Config) self() Voter {
@@ -58,27 +56,30 @@ func (c Config) checkVoters() error {
 			return fmt.Errorf("metadata store: voter %d stands twice", v.ID)
 		}
 		ids = append(ids, v.ID)
-		for _, a := range []string{v.Peer, v.Client} {
-			if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
-				return fmt.Errorf("metadata store: %q of voter %d is not host:port", a, v.ID)
-			}
-			if slices.Contains(addresses, a) {
-				return fmt.Errorf("metadata store: two listeners of voters are at %s", a)
-			}
-			addresses = append(addresses, a)
+		if host, port, err := net.SplitHostPort(v.Address); err != nil || host == "" || port == "" {
+			return fmt.Errorf("metadata store: %q of voter %d is not host:port", v.Address, v.ID)
 		}
+		if slices.Contains(addresses, v.Address) {
+			return fmt.Errorf("metadata store: two voters are at %s", v.Address)
+		}
+		addresses = append(addresses, v.Address)
 	}
+	addresses = append(addresses, c.Bootstrap...)
 	if c.Member.Dir != "" {
 		if !slices.Contains(ids, c.Member.ID) {
 			return fmt.Errorf("metadata store: node %d is not among the voters", c.Member.ID)
 		}
-		addresses = append(addresses, c.Member.PeerListen, c.Member.ClientListen)
+		at, err := bind(c.Member.Listen, c.self().Address)
+		if err != nil {
+			return err
+		}
+		addresses = append(addresses, at)
 	}
 	if !c.Files.empty() || c.Plaintext {
 		return nil
 	}
 	for _, a := range addresses {
-		if a != "" && !loopback(a) {
+		if !loopback(a) {
 			return fmt.Errorf("metadata store: %s is not on loopback, and without TLS everybody who reaches it reads and changes everything: "+
 				"set barnabas.metadata.tls.certificate.file, barnabas.metadata.tls.key.file and barnabas.metadata.tls.ca.file, "+
 				"or barnabas.metadata.plaintext=true on a network where nobody else is", a)
@@ -106,9 +107,11 @@ func (c Config) scheme() string {
 func (c Config) url(address string) url.URL { return url.URL{Scheme: c.scheme(), Host: address} }
 
 // peerURL is what the cluster knows a voter by.
-func (c Config) peerURL(v Voter) string { u := c.url(v.Peer); return u.String() }
+func (c Config) peerURL(v Voter) string { u := c.url(v.Address); return u.String() }
 
-// bind is where to listen for an address that others use: etcd takes no names.
+// bind is where to listen for an address that others use. A voter that they
+// find on loopback is not open to anybody else, whatever its listener says; one
+// that has a name listens on every interface: the name may be another's here.
 func bind(listen, address string) (string, error) {
 	if listen == "" {
 		listen = address
@@ -117,8 +120,12 @@ func bind(listen, address string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("metadata store: %w", err)
 	}
-	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
-		host = "0.0.0.0" // Go's every interface, of both families
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case (host == "" || err == nil && ip.IsUnspecified()) && loopback(address):
+		host, _, _ = net.SplitHostPort(address)
+	case err != nil && host != "localhost":
+		host = ""
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -154,29 +161,28 @@ func (c Config) clusterID() (types.ID, error) {
 	return cl.ID(), nil
 }
 
-// listen gives an embedded member its ports, and the cluster that it is born into.
-func (c Config) listen(e *embed.Config) error {
-	me := c.self()
-	peer, perr := bind(c.Member.PeerListen, me.Peer)
-	client, cerr := bind(c.Member.ClientListen, me.Client)
-	if err := errors.Join(perr, cerr); err != nil {
-		return err
-	}
-	e.ListenPeerUrls, e.AdvertisePeerUrls = []url.URL{c.url(peer)}, []url.URL{c.url(me.Peer)}
-	e.ListenClientUrls, e.AdvertiseClientUrls = []url.URL{c.url(client)}, []url.URL{c.url(me.Client)}
+// advertise tells an embedded member its address, which is the door's, and the
+// cluster that it is born into.
+func (c Config) advertise(e *embed.Config) {
+	me := c.url(c.self().Address)
+	e.AdvertisePeerUrls, e.AdvertiseClientUrls = []url.URL{me}, []url.URL{me}
 	e.InitialCluster, e.InitialClusterToken = c.initialCluster(), c.token()
 	if !c.Files.empty() {
-		e.PeerTLSInfo, e.ClientTLSInfo = c.Files.info(), c.Files.info()
+		e.PeerTLSInfo = c.Files.info()
 	}
-	return nil
 }
 
 // clientEndpoints are where brokers that are no voters find the metadata.
 func (c Config) clientEndpoints() []string {
 	var out []string
 	for _, v := range c.Voters {
-		u := c.url(v.Client)
-		out = append(out, u.String())
+		out = append(out, c.peerURL(v))
+	}
+	for _, a := range c.Bootstrap {
+		u := c.url(a)
+		if s := u.String(); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
 	}
 	return out
 }

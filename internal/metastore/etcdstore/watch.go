@@ -26,7 +26,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, from int64) (metastore
 	if err != nil {
 		return nil, err
 	}
-	if from <= 0 && (s.cfg.several() || len(s.cfg.Endpoints) > 0) {
+	if from <= 0 && (s.cfg.shared() || len(s.cfg.Endpoints) > 0) {
 		// What comes next, to a member that lags behind, may be what others were already told of.
 		rev, err := s.Rev(wctx)
 		if err != nil {
