@@ -335,7 +335,7 @@ func retried[R any](ctx context.Context, ask func() (R, error)) (R, error) {
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		if !errors.Is(err, metastore.ErrMaybe) && !errors.Is(err, metastore.ErrUnavailable) {
+		if !errors.Is(err, metastore.ErrMaybe) && !errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, metastore.ErrStopped) {
 			return none, err
 		}
 		select {

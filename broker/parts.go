@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -256,6 +257,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 		Throttle:  p.slowLeaders,
 		Features:  api.Features{Supported: supportedFeatures(), Update: p.cluster.updateFeatures},
 		Quorum:    b.quorum,
+		Voters:    voters{b},
 		Telemetry: api.Telemetry{MaxBytes: p.pushed.MaxBytes(), Push: p.pushed.Push},
 		Log:       b.log.With("part", "api"),
 		Metrics:   api.NewMetrics(b.reg),
@@ -324,6 +326,7 @@ func (b *Broker) sequence() []life.Part {
 		Address: b.node.Admin, Gatherer: b.reg, Healthy: b.healthy, Ready: b.readiness, Log: b.log.With("part", "admin"),
 	})
 	a.Handle("GET /metadata/", admin.Metadata(p.keeper.Image))
+	a.Handle("GET /metadata-backup", http.HandlerFunc(b.backup))
 	return append([]life.Part{{Name: "admin listener", Start: func(context.Context) error {
 		addr, err := a.Listen()
 		if err == nil {

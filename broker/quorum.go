@@ -19,11 +19,6 @@ import (
 // errNoQuorum is told of metadata outside of the cluster.
 var errNoQuorum = &plan.Refusal{Code: kerr.InvalidRequest, Message: "The metadata is in an etcd outside of the cluster: ask that for its members."}
 
-// members is a metadata store that has some.
-type members interface {
-	Members(ctx context.Context) ([]etcdstore.MemberInfo, error)
-}
-
 // quorum tells the members of the metadata's quorum: the voters, or the one that
 // is embedded here, which leads and has all that there is, up to the image's
 // revision.
@@ -37,11 +32,7 @@ func (b *Broker) quorum(ctx context.Context) (api.Quorum, error) {
 		if err != nil {
 			return api.Quorum{}, kerr.LeaderNotAvailable // nobody says who leads
 		}
-		name := "CONTROLLER"
-		if names := b.cfg.List("controller.listener.names"); len(names) > 0 {
-			name = names[0]
-		}
-		return quorumOf(infos, name, now), nil
+		return quorumOf(infos, voters{b}.Listener(), now), nil
 	}
 	img := b.parts.keeper.Image()
 	return api.Quorum{
@@ -62,7 +53,7 @@ func quorumOf(infos []etcdstore.MemberInfo, listener string, now time.Time) api.
 		}
 	}
 	for _, i := range infos {
-		m := api.QuorumMember{Node: kafka.NodeID(i.Node), End: -1, Listeners: listenersAt(listener, i.Peer)}
+		m := api.QuorumMember{Node: kafka.NodeID(i.Node), Dir: directoryOf(i.ID), End: -1, Listeners: listenersAt(listener, i.Peer)}
 		if i.Err == nil {
 			m.End, m.Heard = int64(i.Index), now
 			if m.End == q.HighWatermark {

@@ -60,6 +60,14 @@ func Log(l *slog.Logger) Option { return func(b *Broker) { b.log = l } }
 // need not survive the machine. Set brings any of it back.
 func Start(t testing.TB, opts ...Option) *Broker {
 	t.Helper()
+	b := prepare(t, opts)
+	b.start()
+	return b
+}
+
+// prepare is all of Start but starting.
+func prepare(t testing.TB, opts []Option) *Broker {
+	t.Helper()
 	b := &Broker{t: t, log: slog.New(slog.DiscardHandler)}
 	b.set = []string{
 		"listeners=PLAINTEXT://127.0.0.1:0",
@@ -77,7 +85,6 @@ func Start(t testing.TB, opts ...Option) *Broker {
 		t.Fatalf("brokertest: %s: a comma ends a directory's name in log.dirs", b.dir)
 	}
 	b.set = append(b.set, "log.dirs="+b.dir)
-	b.start()
 	t.Cleanup(b.Stop)
 	return b
 }
@@ -100,6 +107,13 @@ func tempDir(t testing.TB) string {
 
 func (b *Broker) start() {
 	b.t.Helper()
+	b.launch()
+	b.Await()
+}
+
+// launch begins to start it.
+func (b *Broker) launch() {
+	b.t.Helper()
 	br, err := broker.New(broker.Options{Set: b.set, Logger: b.log})
 	if err != nil {
 		b.t.Fatalf("brokertest: %v", err)
@@ -107,15 +121,20 @@ func (b *Broker) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.b, b.cancel, b.done = br, cancel, make(chan error, 1)
 	go func(done chan<- error) { done <- br.Run(ctx) }(b.done)
+}
+
+// Await waits until a broker serves that was launched.
+func (b *Broker) Await() {
+	b.t.Helper()
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	select {
-	case <-br.Ready():
+	case <-b.b.Ready():
 	case err := <-b.done:
-		cancel()
+		b.cancel()
+		b.cancel = nil
 		b.t.Fatalf("brokertest: the broker ended at its start: %v", err)
 	case <-timeout.C:
-		cancel()
 		b.t.Fatalf("brokertest: the broker was not ready within %v", startTimeout)
 	}
 }
@@ -143,6 +162,20 @@ func (b *Broker) Stop() {
 	b.cancel = nil
 	if err := <-b.done; err != nil && !errors.Is(err, os.ErrClosed) {
 		b.t.Errorf("brokertest: the broker ended with: %v", err)
+	}
+}
+
+// Wait waits until the broker ends by itself, and gives the reason.
+func (b *Broker) Wait() error {
+	b.t.Helper()
+	select {
+	case err := <-b.done:
+		b.cancel()
+		b.cancel = nil
+		return err
+	case <-time.After(startTimeout):
+		b.t.Fatalf("brokertest: the broker goes on after %v", startTimeout)
+		return nil
 	}
 }
 

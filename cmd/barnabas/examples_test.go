@@ -80,6 +80,10 @@ func runExamples(t *testing.T, c *cobra.Command) {
 		}
 		return
 	}
+	if c.Parent() != nil && c.Parent().Name() == "quorum" {
+		p.changeVoters(examples(c))
+		return
+	}
 	b := brokertest.Start(t, brokertest.Dir(filepath.Join(p.dir, "barnabas-data")), brokertest.Set("barnabas.admin.listener", "127.0.0.1:0"))
 	p.env = append(p.env, "BARNABAS_BOOTSTRAP="+b.Addr(), "BARNABAS_ADMIN="+b.Broker().AdminAddr())
 	if c.CommandPath() != "barnabas topic create" {
@@ -88,10 +92,46 @@ func runExamples(t *testing.T, c *cobra.Command) {
 	if c.Parent() != nil && c.Parent().Name() == "log" || c.Name() == "log" {
 		b.Stop() // the files are whole then, and --repair may have them
 	}
+	if c.CommandPath() == "barnabas metadata restore" {
+		if out, err := p.run("barnabas metadata backup metadata.backup"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		b.Stop()
+		if err := os.RemoveAll(filepath.Join(b.DataDir(), "metadata")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, line := range examples(c) {
 		if out, err := p.run(line); err != nil {
 			t.Errorf("%s\n%v: %s", line, err, out)
 		}
+	}
+}
+
+// changeVoters runs lines against three voters, beside whom a fourth waits.
+func (p *place) changeVoters(lines []string) {
+	t := p.t
+	c := brokertest.StartCluster(t, 3)
+	p.env = append(p.env, "BARNABAS_BOOTSTRAP="+c.Addrs()[0])
+	four := fmt.Sprintf("127.0.0.1:%d", freePorts(t))
+	var waiting *brokertest.Broker
+	for _, line := range lines {
+		if strings.Contains(line, "node4:9093") {
+			line = strings.Replace(line, "node4:9093", four, 1)
+			waiting = c.Launch(brokertest.Set("controller.quorum.voters", c.Voters()+",4@"+four+",5@127.0.0.1:1"),
+				brokertest.Set("process.roles", "broker,controller"), brokertest.Set("listeners", "PLAINTEXT://127.0.0.1:0,CONTROLLER://"+four),
+				brokertest.Set("controller.listener.names", "CONTROLLER"))
+		}
+		if strings.Contains(line, "remove 3") {
+			c.Broker(3).Stop()
+			line += " --yes" // nobody is there to be asked
+		}
+		if out, err := p.run(line); err != nil {
+			t.Errorf("%s\n%v: %s", line, err, out)
+		}
+	}
+	if waiting != nil {
+		waiting.Await()
 	}
 }
 

@@ -21,6 +21,9 @@ func main() {
 		Err:     os.Stderr,
 		Environ: os.Environ(),
 		Serve:   serve,
+		Restore: func(o cli.ServeOptions, file string) error {
+			return broker.Restore(broker.Options{Config: o.Config, Logger: o.Log}, file)
+		},
 	}.Main(os.Args[1:]))
 }
 

@@ -106,6 +106,7 @@ type Deps struct {
 	Throttle   *replica.Throttle // of leaders (leader.replication.throttled.rate); nil: none
 	Features   Features
 	Quorum     func(context.Context) (Quorum, error) // the metadata's
+	Voters     Voters
 	Telemetry  Telemetry
 	Log        *slog.Logger
 	Metrics    *Metrics

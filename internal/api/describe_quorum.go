@@ -8,8 +8,9 @@ package api
 //	v2   directories, and addresses of the members (KIP-853)
 //
 // The members are etcd's: the epoch is raft's term, and positions are indexes
-// of its log. No member has a directory id: data directories have ids, and the
-// metadata need not lie in one.
+// of its log. A member's directory id is its id at etcd, in the last eight bytes:
+// a voter that lost its disk, and came back, has another. A node that carries the
+// metadata alone has none.
 
 import (
 	"context"
@@ -35,8 +36,9 @@ type Quorum struct {
 // QuorumMember is one of its members.
 type QuorumMember struct {
 	Node     kafka.NodeID
-	End      int64     // of its log; -1: unknown
-	Heard    time.Time // zero: unknown
+	Dir      kafka.DirID // zero: none
+	End      int64       // of its log; -1: unknown
+	Heard    time.Time   // zero: unknown
 	CaughtUp time.Time
 	// Listeners are where the other members find it: none on a single node.
 	Listeners []meta.Listener
@@ -100,7 +102,7 @@ func (a *API) tellQuorum(ctx context.Context, resp *kmsg.DescribeQuorumResponse)
 
 func quorumState(m QuorumMember) kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
 	s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
-	s.ReplicaID, s.LogEndOffset = int32(m.Node), m.End
+	s.ReplicaID, s.ReplicaDirectoryID, s.LogEndOffset = int32(m.Node), m.Dir, m.End
 	if !m.Heard.IsZero() {
 		s.LastFetchTimestamp = m.Heard.UnixMilli()
 	}

@@ -49,5 +49,7 @@ func (a *API) newTable() server.Table {
 		server.On(0, 0, a.pushTelemetry),
 		server.On(0, 1, a.listConfigResources),
 		server.On(0, 0, a.describeTopicPartitions),
+		server.On(0, 1, a.addRaftVoter),
+		server.On(0, 0, a.removeRaftVoter),
 	)
 }

@@ -27,6 +27,8 @@ type App struct {
 	Environ         []string // NAME=value
 	// Serve runs a broker until ctx ends, and returns nil when it stopped in order.
 	Serve func(ctx context.Context, o ServeOptions) error
+	// Restore makes the metadata of a broker that does not run out of a backup.
+	Restore func(o ServeOptions, file string) error
 	// Exit ends the process at once, after a second signal; nil means os.Exit.
 	Exit func(code int)
 	// Dial adds options to every Kafka client, for brokers in the same process.

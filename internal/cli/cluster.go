@@ -19,11 +19,11 @@ import (
 
 func clusterCommand(cl *client) *cobra.Command {
 	g := &cluster{client: cl}
-	c := &cobra.Command{Use: "cluster", Short: "Show brokers, features and log directories; elect leaders, move partitions", Example: "  barnabas cluster status"}
+	c := &cobra.Command{Use: "cluster", Short: "Show brokers, features and log directories; elect leaders, move partitions, change voters", Example: "  barnabas cluster status"}
 	g.output.flag(c)
 	features := &cobra.Command{Use: "features", Short: "Show and change the feature levels of the cluster", Example: "  barnabas cluster features get"}
 	features.AddCommand(g.featuresGetCommand(), g.featuresSetCommand())
-	c.AddCommand(g.statusCommand(), features, g.logDirsCommand(), g.electCommand(), g.reassignCommand(), g.drainCommand())
+	c.AddCommand(g.statusCommand(), features, g.logDirsCommand(), g.electCommand(), g.reassignCommand(), g.drainCommand(), g.quorumCommand())
 	return c
 }
 

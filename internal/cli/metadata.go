@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,7 @@ const defaultAdmin = "127.0.0.1:9644"
 func (a App) metadataCommand() *cobra.Command {
 	var admin string
 	var o output
-	c := &cobra.Command{Use: "metadata", Short: "Look at the cluster's state", Example: "  barnabas metadata get /brokers/ids"}
+	c := &cobra.Command{Use: "metadata", Short: "Look at the cluster's state, back it up, restore it", Example: "  barnabas metadata get /brokers/ids"}
 	c.PersistentFlags().StringVar(&admin, "admin", "", "admin address of a broker, host:port (default BARNABAS_ADMIN, else "+defaultAdmin+")")
 	o.flag(c)
 	c.AddCommand(&cobra.Command{
@@ -31,19 +32,23 @@ that ZooKeeper had: /brokers/ids, /brokers/topics/T/partitions/0/state, /control
 		Example: "  barnabas metadata get /brokers/topics/orders/partitions/0/state",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, next := range []string{a.env("BARNABAS_ADMIN"), defaultAdmin} {
-				if admin == "" {
-					admin = next
-				}
-			}
-			text, err := fetchMetadata(c.Context(), admin, args[0])
+			text, err := fetchMetadata(c.Context(), a.adminOf(admin), args[0])
 			if err != nil {
 				return err
 			}
 			return printMetadata(c, o, text)
 		},
-	})
+	}, a.metadataBackupCommand(&admin), a.metadataRestoreCommand())
 	return c
+}
+
+// adminOf is the one that was named, or set in the environment, or the default.
+func (a App) adminOf(named string) string {
+	return cmp.Or(named, a.adminAddress())
+}
+
+func noAdmin(at string) error {
+	return fmt.Errorf("no broker's admin listener at %s: name another with --admin; barnabas.admin.listener sets it", at)
 }
 
 func fetchMetadata(ctx context.Context, admin, path string) ([]byte, error) {
@@ -56,7 +61,7 @@ func fetchMetadata(ctx context.Context, admin, path string) ([]byte, error) {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no broker's admin listener at %s: name another with --admin; barnabas.admin.listener sets it", admin)
+		return nil, noAdmin(admin)
 	}
 	if err != nil {
 		return nil, err

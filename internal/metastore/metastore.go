@@ -68,6 +68,8 @@ var (
 	ErrEmptyKey = errors.New("empty key")
 	// ErrFutureRev: the revision asked for does not exist yet.
 	ErrFutureRev = errors.New("revision in the future")
+	// ErrStopped accompanies ErrUnavailable once the engine has ended: it does not come back.
+	ErrStopped = errors.New("metadata store stopped")
 	// ErrNoSpace accompanies ErrUnavailable while the engine is over its quota.
 	ErrNoSpace = errors.New("metadata store over its quota")
 )

@@ -21,6 +21,7 @@ import (
 // How a node with an empty directory joins a cluster, so that it can be killed
 // between any two steps and started again:
 //
+//  0. unless it may join by itself, somebody has added it;
 //  1. the file "joining" is synced. As long as it is there, nothing of the
 //     directory counts: a start throws it away and begins at 1;
 //  2. what the cluster still has under this node's name or address is removed:
@@ -47,8 +48,12 @@ func (m *member) admit(ctx context.Context, ecfg *embed.Config) (joining bool, e
 	switch {
 	case !cut && hasLog(m.cfg.Member.Dir):
 		return false, nil
-	case !cut && (!m.cfg.Member.Join || len(m.cfg.Voters) == 1):
-		return false, m.checkNew(ctx)
+	case !cut && len(m.cfg.Voters) == 1:
+		return false, nil
+	case !cut && !m.cfg.Member.Join:
+		if joins, err := m.checkNew(ctx); err != nil || !joins {
+			return false, err
+		}
 	case cut:
 		m.logger.Info("metadata store begins to join again", "dir", m.cfg.Member.Dir)
 	}

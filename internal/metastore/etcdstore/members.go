@@ -23,6 +23,7 @@ type MemberInfo struct {
 	// Peer and Client are the URLs that it is known by; "" where there is none.
 	Peer, Client    string
 	Learner, Leader bool
+	Started         bool // it has been up once
 
 	// Err is why it did not say what follows.
 	Err                error
@@ -53,7 +54,7 @@ func (s *Store) Members(ctx context.Context) ([]MemberInfo, error) {
 	leaders := make([]uint64, len(out))
 	var wg sync.WaitGroup
 	for i, m := range list.Members {
-		out[i] = MemberInfo{ID: m.ID, Node: nodeOf(m.Name), Peer: first(m.PeerURLs), Client: first(m.ClientURLs), Learner: m.IsLearner}
+		out[i] = MemberInfo{ID: m.ID, Node: nodeOf(m.Name), Peer: first(m.PeerURLs), Client: first(m.ClientURLs), Learner: m.IsLearner, Started: m.Name != ""}
 		if out[i].Node < 0 {
 			out[i].Node = s.cfg.nodeAt(out[i].Peer)
 		}
@@ -193,8 +194,22 @@ func (s *Store) Remove(ctx context.Context, node int32) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.client.MemberRemove(ctx, m.ID); err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
-		return writeError(fmt.Sprintf("remove node %d", node), err)
+	return s.remove(ctx, m.ID, fmt.Sprintf("remove node %d", node))
+}
+
+// RemoveMember is Remove by what etcd calls the member.
+func (s *Store) RemoveMember(ctx context.Context, id uint64) error {
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.remove(ctx, id, fmt.Sprintf("remove member %x", id))
+}
+
+func (s *Store) remove(ctx context.Context, id uint64, what string) error {
+	if _, err := s.client.MemberRemove(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
+		return writeError(what, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,24 +74,55 @@ func (c Config) askOthers(ctx context.Context) (out []view) {
 	return out
 }
 
-// checkNew refuses to begin a cluster beside one that is there. etcd itself looks
-// only for one that these voters began.
-func (m *member) checkNew(ctx context.Context) error {
+// checkNew looks for a cluster that is there, beside which none may begin; etcd
+// itself looks only for one that these voters began. A node that is no member of
+// it waits until somebody makes it one, and then joins.
+func (m *member) checkNew(ctx context.Context) (joins bool, err error) {
+	tick := time.NewTicker(joinEvery)
+	defer tick.Stop()
+	for said := false; ; {
+		there, added, err := m.lookAround(ctx)
+		if err != nil || !there && !said {
+			return false, err // there is none, or this node is to stay out
+		}
+		if added {
+			return true, nil
+		}
+		if !said {
+			said = true
+			m.logger.Warn("other voters carry metadata already: this node waits until it is added to them "+
+				"(barnabas cluster quorum add, or controller.quorum.auto.join.enable=true)", "node", m.cfg.Member.ID, "address", m.cfg.self().Address)
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAround asks the other voters whether there is a cluster, and whether this
+// node was added to it. What it was of that cluster before is not its to replace.
+func (m *member) lookAround(ctx context.Context) (there, added bool, err error) {
 	id, err := m.cfg.clusterID()
 	if err != nil {
-		return err
+		return false, false, err
 	}
+	mine := m.cfg.peerURL(m.cfg.self())
 	for _, v := range m.cfg.askOthers(ctx) {
 		known := v.cluster != id.String()
 		for _, o := range v.members {
-			known = known || o.Name == m.cfg.Member.Name && len(o.ClientURLs) > 0
+			before := o.Name == m.cfg.Member.Name || o.Name != "" && slices.Contains(o.PeerURLs, mine)
+			known = known || before && len(o.ClientURLs) > 0
+			if known && before {
+				return true, false, fmt.Errorf("metadata store: voter %d carries metadata already, with this node in them, and %s is empty: "+
+					"set controller.quorum.auto.join.enable=true to take this node in anew", v.voter.ID, m.cfg.Member.Dir)
+			}
+			added = added || o.Name == "" && o.IsLearner && slices.Contains(o.PeerURLs, mine)
 		}
-		if known {
-			return fmt.Errorf("metadata store: voter %d carries metadata already, and %s is empty: "+
-				"set controller.quorum.auto.join.enable=true to take this node in", v.voter.ID, m.cfg.Member.Dir)
-		}
+		there = there || known
 	}
-	return nil
+	return there, there && added, nil
 }
 
 // checkStrange ends a member of a cluster that is no more: a majority of the

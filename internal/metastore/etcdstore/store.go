@@ -20,7 +20,7 @@ import (
 var errFatal = errors.New("metadata store failed")
 
 // errDown is the cause of calls refused or broken off because Run is over.
-var errDown = errors.New("metadata store stopped")
+var errDown = metastore.ErrStopped
 
 // Store is metastore.Store on etcd. Its life is Run's.
 type Store struct {
