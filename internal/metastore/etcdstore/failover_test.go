@@ -169,8 +169,8 @@ func (f *follow) valid(want bool) func() error {
 // killed one comes back.
 func TestLeaderKilled(t *testing.T) {
 	nodes := startNodes(t, someVoters(t, 3), nil)
-	out := outsider(t, nodes[0])
 	lead := leaderOf(t, nodes)
+	out := outsider(t, lead) // it was told of nobody else
 	var writers []*writer
 	var follows []*follow
 	add := func(key string, s *Store) {
@@ -276,7 +276,7 @@ func TestCutOffMember(t *testing.T) {
 			cut, other = n, cut
 		}
 	}
-	f := startFollow(t, cut.store, 3*time.Second)
+	f := startFollow(t, cut.store, 6*time.Second)
 	eventually(t, "session", 10*time.Second, f.valid(true))
 	srv := cut.store.member.Load().etcd.Server
 	for _, n := range []*node{lead, other} {
@@ -285,7 +285,7 @@ func TestCutOffMember(t *testing.T) {
 		away.CutPeer(srv.MemberID())
 	}
 	mustTxn(t, lead.store, putTxn("missed", "1"))
-	eventually(t, "fenced", 6*time.Second, f.valid(false))
+	eventually(t, "fenced", 12*time.Second, f.valid(false))
 	if f.has("missed", "1")() == nil {
 		t.Fatal("the member is not cut off")
 	}

@@ -123,13 +123,41 @@ func (s *Store) runClient(ctx context.Context, endpoints []string) error {
 	s.client = c
 	close(s.ready)
 	s.logger.Info("metadata store is elsewhere", "endpoints", endpoints)
+	learning, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.learnVoters(learning) })
 	select {
 	case <-ctx.Done():
 	case <-s.failed:
 	}
+	stop()
+	wg.Wait()
 	s.drain()
 	_ = c.Close() // says only that its context is over
 	return s.failure()
+}
+
+// learnVoters asks whom it was told of who votes by now, before that one is away;
+// after that the client does so from time to time.
+func (s *Store) learnVoters(ctx context.Context) {
+	if !s.cfg.shared() {
+		return
+	}
+	tick := time.NewTicker(joinEvery)
+	defer tick.Stop()
+	for {
+		one, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+		err := s.client.Sync(one)
+		cancel()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (s *Store) runMember(ctx context.Context) error {
