@@ -116,7 +116,8 @@ func startFollow(t *testing.T, s *Store, ttl time.Duration) *follow {
 	t.Helper()
 	f := &follow{copy: map[string]string{}}
 	f.follower = metastore.NewFollower(s, "", f.apply, testLogger(t))
-	f.session = metastore.NewSession(s, metastore.SessionConfig{TTL: ttl, Position: f.follower.Rev, Stale: f.follower.Restart, Logger: testLogger(t)})
+	// Fenced at half the time, so that there is the other half to come back in.
+	f.session = metastore.NewSession(s, metastore.SessionConfig{TTL: ttl, Margin: ttl / 2, Position: f.follower.Rev, Stale: f.follower.Restart, Logger: testLogger(t)})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = f.follower.Run(ctx) })
