@@ -214,7 +214,7 @@ func (b *Broker) follow(ctx context.Context) error {
 func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 	var losses []plan.Loss
 	for _, l := range b.parts.replicas.Lost(img) {
-		losses = append(losses, plan.Loss{Partition: l.Partition, LogMissing: l.LogMissing})
+		losses = append(losses, plan.Loss{Partition: l.Partition, LogMissing: l.LogMissing, Anew: len(b.offlineDirs()) == 0})
 	}
 	var moves []plan.DirMove
 	for _, a := range b.parts.replicas.Moves(img) {

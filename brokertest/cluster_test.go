@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,6 +186,22 @@ func fourthVoter(t *testing.T, c *brokertest.Cluster) (b *brokertest.Broker, add
 		brokertest.Set("listeners", "PLAINTEXT://127.0.0.1:0,CONTROLLER://"+address),
 	), address
 }
+
+// steadyAddress is one that a process which restarts finds free again: below
+// those that the system gives to clients.
+func steadyAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		at := fmt.Sprintf("127.0.0.1:%d", 20000+os.Getpid()*13%8000+int(steady.Add(1)))
+		l, err := net.Listen("tcp", at)
+		if err == nil {
+			l.Close()
+			return at
+		}
+	}
+}
+
+var steady atomic.Int32
 
 func freeAddress(t *testing.T) string {
 	t.Helper()

@@ -272,7 +272,7 @@ func (c *cluster) lose(rt *rapid.T) {
 	if _, alive := c.Img.Broker(n); alive || !rapid.Bool().Draw(rt, "really") {
 		return
 	}
-	for _, b := range plan.Resign(c.Img, n, []plan.Loss{{Partition: p.ID(), LogMissing: true}}) {
+	for _, b := range plan.Resign(c.Img, n, []plan.Loss{{Partition: p.ID(), LogMissing: true, Anew: true}}) {
 		c.Do(b.Txn)
 	}
 	c.logs[n][p.Partition] = 0

@@ -92,26 +92,28 @@ type Loss struct {
 	LogMissing bool
 }
 
-// Lost lists them. The broker takes itself out of their ISR before it
-// registers, so that an empty disk under an old node id never counts as a copy.
+// Lost lists them, also where nobody counts on the log. The broker takes itself
+// out of their ISR before it registers, so that an empty disk under an old node id
+// never counts as a copy.
 func (m *Manager) Lost(img *meta.Image) []Loss {
 	here := make(map[kafka.DirID]bool)
 	for _, d := range m.logs.Dirs() {
 		here[d.ID] = d.Offline == nil
 	}
 	var out []Loss
-	for p := range img.PartitionsNaming(m.self) {
-		t, _, ok := img.Partition(p.ID())
-		named := dirOf(p, m.self)
-		if !ok || named == kafka.DirUnassigned || named == kafka.DirLost {
-			continue
-		}
-		log, ok := m.logs.Get(kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
-		if from, moved := movedFrom(log); moved && log.TopicID() == t.ID && from == named {
-			continue // it has just moved, and the state does not know yet: see Moves
-		}
-		if !ok || log.TopicID() != t.ID || log.Dir() != named {
-			out = append(out, Loss{p.ID(), here[named]})
+	for t := range img.Topics() {
+		for _, p := range t.Partitions {
+			named := dirOf(p, m.self)
+			if named == kafka.DirUnassigned || named == kafka.DirLost {
+				continue
+			}
+			log, ok := m.logs.Get(kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
+			if from, moved := movedFrom(log); moved && log.TopicID() == t.ID && from == named {
+				continue // it has just moved, and the state does not know yet: see Moves
+			}
+			if !ok || log.TopicID() != t.ID || log.Dir() != named {
+				out = append(out, Loss{p.ID(), here[named]})
+			}
 		}
 	}
 	return out

@@ -398,7 +398,7 @@ func assign(_ *testing.T, w *World, d *datadriven.TestData) string {
 func resign(_ *testing.T, w *World, d *datadriven.TestData) string {
 	a := Words{D: d}
 	id, _ := w.partition(a)
-	return w.batches(plan.Resign(w.Img, a.Node("id"), []plan.Loss{{Partition: id, LogMissing: d.HasArg("log-missing")}}))
+	return w.batches(plan.Resign(w.Img, a.Node("id"), []plan.Loss{{Partition: id, LogMissing: d.HasArg("log-missing"), Anew: d.HasArg("anew")}}))
 }
 
 func elect(_ *testing.T, w *World, d *datadriven.TestData) string {

@@ -148,6 +148,9 @@ type Loss struct {
 	Partition meta.PartitionID
 	// LogMissing: the directory named is there, and the log is not in it.
 	LogMissing bool
+	// Anew: the log does not come back, for none of the broker's directories is
+	// offline. A replica that nobody counts on is made anew, and follows.
+	Anew bool
 }
 
 // Resign plans that node leaves ISR and eligible leaders of what it lost; it
@@ -155,7 +158,8 @@ type Loss struct {
 // 3): of a registration that is still there a leader would let the replica in
 // again, and it may be another broker's of that number. A sole member stays, without a
 // leader: electable when its directory returns with the log, else only by an
-// unclean election.
+// unclean election. What is lost for good, and neither in the ISR nor eligible,
+// has no directory any more, like a replica that was never there.
 func Resign(img *meta.Image, node kafka.NodeID, losses []Loss) []Batch {
 	var changes []Change
 	for _, l := range losses {
@@ -163,19 +167,19 @@ func Resign(img *meta.Image, node kafka.NodeID, losses []Loss) []Batch {
 		if !ok {
 			continue
 		}
-		if c, ok := resign(img, t, p, node, l.LogMissing); ok {
+		if c, ok := resign(img, t, p, node, l); ok {
 			changes = append(changes, c)
 		}
 	}
 	return Batches(img.Keys(), []kv.Cmp{kv.Absent(img.Keys().Broker(node))}, changes)
 }
 
-func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID, logMissing bool) (Change, bool) {
+func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID, l Loss) (Change, bool) {
 	was := p.Clone()
 	was.Eligible = without(eligible(img, t, p), node)
 	if len(p.ISR) > 1 {
 		was.ISR = without(p.ISR, node)
-	} else if _, sole := p.InSync(node); sole && logMissing {
+	} else if _, sole := p.InSync(node); sole && l.LogMissing {
 		was.ISR[0].Dir = kafka.DirLost
 	}
 	next := was
@@ -191,8 +195,21 @@ func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID
 	if len(next.ISR) >= MinInsync(img, t, next) {
 		next.Eligible = nil
 	}
-	if next.Leader == p.Leader && slices.Equal(next.ISR, p.ISR) && slices.Equal(next.Eligible, p.Eligible) {
+	if _, counts := next.InSync(node); l.Anew && !counts {
+		next = next.Clone()
+		unname(next.Replicas, node)
+	}
+	if next.Leader == p.Leader && slices.Equal(next.ISR, p.ISR) && slices.Equal(next.Eligible, p.Eligible) && slices.Equal(next.Replicas, p.Replicas) {
 		return Change{}, false
 	}
 	return Change{Next: next, If: assumed(img, t, p, next)}, true
+}
+
+// unname says that a node has no copy: it makes one.
+func unname(rs []meta.Replica, node kafka.NodeID) {
+	for n := range rs {
+		if rs[n].Node == node {
+			rs[n].Dir = kafka.DirUnassigned
+		}
+	}
 }

@@ -128,11 +128,25 @@ func (s *settling) elect(how Election) kafka.NodeID {
 		}
 	}
 	if how == Unclean {
-		for _, r := range s.next.Replicas {
-			if s.canLead(r) {
-				s.next.ISR, s.unclean = []meta.Replica{r}, true
-				return r.Node
-			}
+		return s.electAnyone()
+	}
+	return kafka.NoNode
+}
+
+// electAnyone takes a replica that is there, whatever it has; where none is, one
+// that lost its log for good, and begins it anew.
+func (s *settling) electAnyone() kafka.NodeID {
+	for _, r := range s.next.Replicas {
+		if was, _ := s.p.InSync(r.Node); s.canLead(r) && was.Dir != kafka.DirLost {
+			s.next.ISR, s.unclean = []meta.Replica{r}, true
+			return r.Node
+		}
+	}
+	for _, r := range s.next.Replicas {
+		if b, ok := s.img.Broker(r.Node); ok && !b.Leaving && len(b.Offline) == 0 {
+			unname(s.next.Replicas, r.Node)
+			s.next.ISR, s.unclean = []meta.Replica{{Node: r.Node}}, true
+			return r.Node
 		}
 	}
 	return kafka.NoNode

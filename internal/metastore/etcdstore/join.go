@@ -219,7 +219,7 @@ func (j *joiner) add(ctx context.Context, c *clientv3.Client) (string, error) {
 	mine := j.cfg.peerURL(j.cfg.self())
 	r, err := c.MemberAddAsLearner(ctx, []string{mine})
 	if err != nil {
-		return "", fmt.Errorf("add this node: %w", err)
+		return "", fmt.Errorf("add this node: %w", hinted(err))
 	}
 	j.logger.Info("added to the metadata as a learner", "member", fmt.Sprintf("%x", r.Member.ID))
 	if err := j.cut("added"); err != nil {

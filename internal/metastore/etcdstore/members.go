@@ -156,9 +156,17 @@ func (s *Store) AddLearner(ctx context.Context, v Voter) error {
 		}
 	}
 	if err != nil {
-		return writeError(fmt.Sprintf("add node %d", v.ID), err)
+		return writeError(fmt.Sprintf("add node %d", v.ID), hinted(err))
 	}
 	return nil
+}
+
+// hinted says what etcd's refusal to add a member asks for.
+func hinted(err error) error {
+	if errors.Is(err, rpctypes.ErrUnhealthy) {
+		return fmt.Errorf("%w: one of the members is away, or was a moment ago; one that does not come back is to be removed first", err)
+	}
+	return err
 }
 
 // Promote makes a learner a voter; one that is behind is refused. It is no error when it votes already.
