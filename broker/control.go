@@ -37,6 +37,7 @@ type control struct {
 	self      kafka.NodeID
 	unclean   func(img *meta.Image, topic string) bool // unclean.leader.election.enable; nil: never
 	rebalance time.Duration                            // between moves to preferred leaders; 0: never
+	grow      []controller.Grown
 	offline   func() []kafka.DirID
 	cordoned  func() []kafka.DirID
 	dirFailed chan struct{} // buffered: offline tells more than the registration
@@ -241,7 +242,7 @@ func (c *control) lead(ctx context.Context, img *meta.Image, electedAt int64, de
 		c.electedAt, c.again = electedAt, nil
 		c.balanceAt = now.Add(c.rebalance)
 	}
-	in := controller.Input{Image: img, ElectedAt: electedAt, Again: c.again, Now: now}
+	in := controller.Input{Image: img, ElectedAt: electedAt, Again: c.again, Grow: c.grow, Now: now}
 	in.Unclean = func(topic string) bool { return c.unclean != nil && c.unclean(img, topic) }
 	if in.Sweep = full || !now.Before(c.sweepAt); in.Sweep {
 		c.sweepAt = now.Add(sweepEvery)

@@ -13,6 +13,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/admin"
 	"github.com/barnabas-mq/barnabas/internal/api"
 	"github.com/barnabas-mq/barnabas/internal/config"
+	"github.com/barnabas-mq/barnabas/internal/controller"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/life"
 	"github.com/barnabas-mq/barnabas/internal/meta"
@@ -85,6 +86,7 @@ func (b *Broker) build(o Options) error {
 	}
 	p.cluster = newWishes(p.keeper, p.store, p.replicas, b.log.With("part", "metadata"))
 	p.groups = newGroups(s, p.keeper, p.cluster, p.replicas, b.log.With("part", "groups"), b.reg)
+	p.control.grow = []controller.Grown{{Topic: api.OffsetsTopic, Factor: int(p.groups.cfg.Offsets.Replicas)}}
 	p.keeper.published = func(img *meta.Image, d *meta.Delta, resync bool) {
 		p.groups.follow(img, d, resync)
 		if len(d.BrokersUp)+len(d.BrokersChanged) > 0 {

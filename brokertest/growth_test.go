@@ -40,6 +40,7 @@ func TestGrowth(t *testing.T) {
 		f.joins(5, 2)
 		f.brokers(1, 2, 3, 4, 5)
 		f.spread("history", 1, 2, 3, 4, 5)
+		f.whole("__consumer_offsets", 3) // by itself
 		h.grows()
 
 		f.drain(4)
@@ -62,7 +63,11 @@ func TestGrowth(t *testing.T) {
 		f.votes(6, []int{1, 2, 6}, join)
 		f.quorum(1, 2, 6)
 		f.brokers(1, 2, 5, 6)
-		f.spread("history", 1, 2, 5, 6)
+		f.drain(3) // what the lost one held
+		f.whole("history", 3, 1, 2, 5, 6)
+		f.whole("__consumer_offsets", 3, 1, 2, 5, 6)
+		f.nodes[1].proc.kill() // nothing is left that only the first has
+		f.brokers(2, 5, 6)
 		h.grows()
 		h.judge()
 	})

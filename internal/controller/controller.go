@@ -50,9 +50,18 @@ type Input struct {
 	Unclean func(topic string) bool
 	// Rebalance moves leadership back to preferred leaders.
 	Rebalance bool
+	// Grow are topics that get more replicas as brokers come.
+	Grow []Grown
 	// Sweep collects what dead creators left and tombstones that are old at Now.
 	Sweep bool
 	Now   time.Time
+}
+
+// Grown is a topic that is to have so many replicas of each partition, as soon as
+// there are brokers for them.
+type Grown struct {
+	Topic  string
+	Factor int
 }
 
 // Output of a step.
@@ -90,9 +99,28 @@ func Step(in Input) Output {
 			changes = append(changes, c)
 		}
 	}
+	changes = append(changes, grow(in, changes)...)
 	out := Output{Batches: plan.Batches(keys, fixed, changes)}
 	if in.Sweep {
 		out.Sweeps = sweep(in.Image, fixed, in.Now)
+	}
+	return out
+}
+
+// grow gives topics the replicas that they lack. What changes in this step
+// anyhow is looked at when that is seen.
+func grow(in Input, changes []plan.Change) []plan.Change {
+	d := in.Delta
+	if d != nil && len(d.BrokersUp)+len(d.BrokersChanged)+len(d.Partitions)+len(in.Again) == 0 {
+		return nil
+	}
+	var out []plan.Change
+	for _, g := range in.Grow {
+		for _, c := range plan.Raise(in.Image, g.Topic, g.Factor) {
+			if !slices.ContainsFunc(changes, func(o plan.Change) bool { return o.Next.ID() == c.Next.ID() }) {
+				out = append(out, c)
+			}
+		}
 	}
 	return out
 }

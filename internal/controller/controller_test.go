@@ -31,6 +31,9 @@ func input(w *metatest.World, d *datadriven.TestData) controller.Input {
 	if d.HasArg("unclean") {
 		in.Unclean = func(topic string) bool { return topic == a.Str("unclean", "") }
 	}
+	if name := a.Str("grow", ""); name != "" {
+		in.Grow = []controller.Grown{{Topic: name, Factor: int(a.Int("factor", 3))}}
+	}
 	if d.HasArg("full") {
 		in.Delta = nil
 	}
