@@ -19,6 +19,7 @@ type generation struct {
 	file            string
 	flat            bool
 	drain           int32
+	replicas        int // of each partition; 0: as many as it has
 }
 
 func (g *cluster) generateCommand() *cobra.Command {
@@ -27,11 +28,12 @@ func (g *cluster) generateCommand() *cobra.Command {
 		Use:   "generate",
 		Short: "Make a plan that spreads topics over brokers, or takes one broker's partitions away",
 		Long: `Make a plan that spreads topics over brokers as a new topic would be: leaders and replicas
-even, and racks apart. With --drain it moves what a broker holds to the others, and
+even, and racks apart. --replicas gives their partitions another number of replicas, as where
+a cluster has grown from one broker. With --drain it moves what a broker holds to the others, and
 nothing else. The plan is printed in the format of kafka-reassign-partitions, and
 where the partitions are now on the standard error, as a file to go back. Nothing is
 changed.`,
-		Example: "  barnabas cluster reassign generate --topic orders --brokers 1 > plan.json\n  barnabas cluster reassign generate --drain 4 > plan.json",
+		Example: "  barnabas cluster reassign generate --topic orders --brokers 1 > plan.json\n  barnabas cluster reassign generate --topic orders --replicas 1 > plan.json\n  barnabas cluster reassign generate --drain 4 > plan.json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := gen.check(c); err != nil {
@@ -45,6 +47,7 @@ changed.`,
 	f.StringVar(&gen.file, "topics-file", "", `file that names the topics: {"version":1,"topics":[{"topic":"orders"}]}`)
 	f.StringSliceVar(&gen.brokers, "brokers", nil, "ids of the brokers to spread them over, separated by commas (default all)")
 	f.BoolVar(&gen.flat, "no-racks", false, "do not look at racks")
+	f.IntVar(&gen.replicas, "replicas", 0, "how many replicas each partition gets (default as many as it has)")
 	f.Int32Var(&gen.drain, "drain", -1, "id of the broker whose partitions are to go elsewhere")
 	_ = c.RegisterFlagCompletionFunc("topic", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return g.completeTopics(c, nil, prefix)
@@ -66,6 +69,10 @@ func (gen *generation) check(c *cobra.Command) error {
 	switch {
 	case drains && len(gen.topics) > 0:
 		return usagef("--drain takes the partitions of every topic away: it does not go with --topic and --topics-file")
+	case drains && gen.replicas != 0:
+		return usagef("--replicas goes with topics, and not with --drain")
+	case gen.replicas < 0 || c.Flags().Changed("replicas") && gen.replicas == 0:
+		return usagef("--replicas: %d; at least 1 is needed", gen.replicas)
 	case drains && gen.drain < 0:
 		return usagef("--drain takes the id of a broker")
 	case !drains && len(gen.topics) == 0:
@@ -158,7 +165,13 @@ func (l *layout) spread(hosts []plan.Host, gen *generation) (map[partitionName][
 			return nil, fmt.Errorf("there is no topic %s; `barnabas topic list` shows what there is", t)
 		}
 	}
-	got, err := plan.Spread(hosts, l.held(func(at partitionName) bool { return slices.Contains(gen.topics, at.topic) }), gen.flat)
+	parts := l.held(func(at partitionName) bool { return slices.Contains(gen.topics, at.topic) })
+	for n := range parts {
+		if gen.replicas > 0 {
+			parts[n].Replicas = make([]kafka.NodeID, gen.replicas) // their number alone counts
+		}
+	}
+	got, err := plan.Spread(hosts, parts, gen.flat)
 	return asMoves(got), err
 }
 
