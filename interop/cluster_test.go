@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,11 +76,43 @@ func (c *cluster) launch(n int) {
 
 func (c *cluster) bootstrap() string { return strings.Join(c.addrs[:], ",") }
 
+// startEtcd starts etcd's own server, of the version that the broker embeds, and
+// gives the setting that has brokers keep their metadata there.
+func startEtcd(t *testing.T) (setting string) {
+	t.Helper()
+	need(t, "go")
+	dir := workDir(t)
+	bin, at := filepath.Join(dir, "etcd"), fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	run(t, ".", "go", "build", "-o", bin, "go.etcd.io/etcd/server/v3")
+	peers := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
+	cmd := exec.Command(bin, "--data-dir", filepath.Join(dir, "etcd.data"), "--listen-client-urls", "http://"+at, "--advertise-client-urls", "http://"+at,
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers)
+	log := newTail()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("etcd's output, its end:\n%s", log.last(20))
+		}
+	})
+	return "barnabas.metadata.endpoints=" + at // brokers wait until it answers
+}
+
 // Three brokers whose processes are killed again and again, each time another,
-// lose nothing of what they acknowledged, for clients in three languages.
+// lose nothing of what they acknowledged, for clients in three languages. The
+// same holds with their metadata in an etcd outside: one key makes the difference.
 func TestHistoryOfCluster(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) { historyOfCluster(t) })
+	t.Run("external", func(t *testing.T) { historyOfCluster(t, startEtcd(t)) })
+}
+
+func historyOfCluster(t *testing.T, set ...string) {
 	kills, rnd := killPlan(t, 3, 40)
-	settings := append([]string{"offsets.topic.num.partitions=10"}, consumerTimes...)
+	settings := slices.Concat([]string{"offsets.topic.num.partitions=10"}, consumerTimes, set)
 	c := startCluster(t, settings...)
 	h := startHistory(t, c.bootstrap(), createReplicated(t, c.bootstrap(), "history", partitions, 3, nil))
 	for i := range kills {
