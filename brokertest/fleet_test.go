@@ -53,12 +53,11 @@ func serveEtcd(what string) error {
 	return nil
 }
 
-// spawnEtcd starts one, and gives its address.
-func spawnEtcd(t *testing.T) (address string, cmd *exec.Cmd) {
+// spawnEtcd starts one.
+func spawnEtcd(t *testing.T, dir, address string) *exec.Cmd {
 	t.Helper()
-	address = freeAddress(t)
-	cmd = exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), etcdVar+"="+t.TempDir()+" "+address), os.Stderr
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), etcdVar+"="+dir+" "+address), os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +72,7 @@ func spawnEtcd(t *testing.T) (address string, cmd *exec.Cmd) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("etcd: %q, %v", line, err)
 	}
-	return address, cmd
+	return cmd
 }
 
 // onBoth runs a test on a cluster that carries its metadata itself, and on one
@@ -84,9 +83,10 @@ func onBoth(t *testing.T, test func(t *testing.T, f *fleet)) {
 	}
 	t.Run("embedded", func(t *testing.T) { test(t, newFleet(t)) })
 	t.Run("external", func(t *testing.T) {
-		at, _ := spawnEtcd(t)
+		at := steadyAddress(t)
 		f := newFleet(t, "barnabas.metadata.endpoints="+at)
-		f.external = true
+		f.external, f.etcdAt, f.etcdDir = true, at, t.TempDir()
+		f.etcd = spawnEtcd(t, f.etcdDir, at)
 		test(t, f)
 	})
 }
@@ -98,6 +98,9 @@ type fleet struct {
 	dir      string
 	set      []string
 	external bool
+	etcd     *exec.Cmd // where the metadata are outside
+	etcdAt   string
+	etcdDir  string
 	nodes    map[int]*node
 	cl       *kgo.Client
 	adm      *kadm.Client
@@ -149,10 +152,14 @@ func (f *fleet) alone(id int) { f.start(id, "listeners=PLAINTEXT://"+f.nodes[id]
 // votes starts a node as one of these voters.
 func (f *fleet) votes(id int, voters []int, set ...string) {
 	f.t.Helper()
-	f.start(id, append([]string{
+	f.start(id, f.voting(id, voters, set...)...)
+}
+
+func (f *fleet) voting(id int, voters []int, set ...string) []string {
+	return append([]string{
 		f.voters(voters...), "controller.listener.names=CONTROLLER",
 		fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", f.nodes[id].addr, f.nodes[id].peer),
-	}, set...)...)
+	}, set...)
 }
 
 // joins starts a node as a broker that is no voter, and is told of one of them.
@@ -163,8 +170,15 @@ func (f *fleet) joins(id, voter int) {
 
 func (f *fleet) start(id int, set ...string) {
 	f.t.Helper()
+	f.launch(id, set...)
+	f.nodes[id].proc.ready()
+}
+
+// launch begins to start a node.
+func (f *fleet) launch(id int, set ...string) {
+	f.t.Helper()
 	set = slices.Concat([]string{fmt.Sprintf("node.id=%d", id)}, f.set, set)
-	f.nodes[id].proc = spawn(f.t, f.home(id), 0, set...)
+	f.nodes[id].proc = launch(f.t, f.home(id), 0, set...)
 }
 
 func (f *fleet) home(id int) string { return filepath.Join(f.dir, fmt.Sprint(id)) }

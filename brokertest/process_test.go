@@ -76,10 +76,19 @@ type process struct {
 	cmd  *exec.Cmd
 	addr string
 	errs *strings.Builder
+	out  io.Reader
 }
 
 // spawn starts one on a directory, with durable acks, and waits for it.
 func spawn(t *testing.T, dir string, files int, settings ...string) *process {
+	t.Helper()
+	p := launch(t, dir, files, settings...)
+	p.ready()
+	return p
+}
+
+// launch begins to start one.
+func launch(t *testing.T, dir string, files int, settings ...string) *process {
 	t.Helper()
 	p := &process{t: t, errs: new(strings.Builder)}
 	settings = append([]string{"listeners=PLAINTEXT://127.0.0.1:0", "barnabas.admin.listener=", "log.dirs=" + dir}, settings...)
@@ -102,13 +111,19 @@ func spawn(t *testing.T, dir string, files int, settings ...string) *process {
 			t.Logf("the broker said:\n%s", p.errs)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	p.out = out
+	return p
+}
+
+// ready waits until it serves.
+func (p *process) ready() {
+	p.t.Helper()
+	line, err := bufio.NewReader(p.out).ReadString('\n')
 	if err != nil && err != io.EOF || line == "" {
 		p.kill()
-		t.Fatalf("the broker did not start: %v\n%s", err, p.errs)
+		p.t.Fatalf("the broker did not start: %v\n%s", err, p.errs)
 	}
 	p.addr = strings.TrimSpace(line)
-	return p
 }
 
 // kill is kill -9.

@@ -76,6 +76,8 @@ const (
 	ballastEvery = 500 * time.Millisecond
 	// endpointsEvery is how often a client of the voters asks who they are by now.
 	endpointsEvery = time.Minute
+	// dialTimeout bounds one attempt to connect, and dialPause the time between two.
+	dialTimeout, dialPause = 5 * time.Second, time.Second
 	// stopTimeout bounds the stop of a member that failed: parked goroutines may hold what it waits for.
 	stopTimeout = time.Second
 )

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
@@ -99,11 +101,17 @@ func (c Config) dialWith(endpoints []string, lg *zap.Logger) (*clientv3.Client, 
 		TLS:                  tlsConfig,
 		Username:             c.Username,
 		Password:             c.Password,
-		DialTimeout:          5 * time.Second,
+		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    5 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		Logger:               lg,
 		Context:              context.Background(),
+		// gRPC's own back-off grows to two minutes: so long would a broker stay away
+		// after the metadata are back.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: dialPause},
+			MinConnectTimeout: dialTimeout,
+		})},
 	}
 	if c.shared() {
 		cfg.AutoSyncInterval = endpointsEvery
