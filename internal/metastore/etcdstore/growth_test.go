@@ -232,6 +232,23 @@ func TestReplaceAndRemove(t *testing.T) {
 	}
 }
 
+// A node that was removed, and has nothing any more, waits beside the cluster that
+// it once began with the others, until somebody adds it; then it votes.
+func TestWaitsToBeAdded(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, someVoters(t, 3), nil)
+	one, back := nodes[0], nodes[2]
+	mustTxn(t, one.store, putTxn("a", "1"))
+	back.close()
+	eventually(t, "removal", 20*time.Second, func() error { return one.store.Remove(context.Background(), 3) })
+	back.cfg.Member.Dir = t.TempDir()
+	back.start()
+	eventually(t, "adding", 20*time.Second, func() error { return one.store.AddLearner(context.Background(), back.cfg.self()) })
+	back.ready()
+	shapes(t, one.store, "1 votes, 2 votes, 3 votes", 20*time.Second)
+	waitFor(t, back.store, "a")
+}
+
 // wait gives what Run returns by itself.
 func (n *node) wait(t testing.TB) error {
 	t.Helper()

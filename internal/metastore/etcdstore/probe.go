@@ -110,9 +110,10 @@ func (m *member) lookAround(ctx context.Context) (there, added bool, err error) 
 	}
 	mine := m.cfg.peerURL(m.cfg.self())
 	for _, v := range m.cfg.askOthers(ctx) {
-		known := v.cluster != id.String()
+		known, among := v.cluster != id.String(), false
 		for _, o := range v.members {
 			before := o.Name == m.cfg.Member.Name || o.Name != "" && slices.Contains(o.PeerURLs, mine)
+			among = among || before
 			known = known || before && len(o.ClientURLs) > 0
 			if known && before {
 				return true, false, fmt.Errorf("metadata store: voter %d carries metadata already, with this node in them, and %s is empty: "+
@@ -120,7 +121,8 @@ func (m *member) lookAround(ctx context.Context) (there, added bool, err error) 
 			}
 			added = added || o.Name == "" && o.IsLearner && slices.Contains(o.PeerURLs, mine)
 		}
-		there = there || known
+		// One that these voters began has this node in it, unless it was removed.
+		there = there || known || !among
 	}
 	return there, there && added, nil
 }
