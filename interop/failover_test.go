@@ -23,7 +23,8 @@ import (
 // time between two acknowledgements (acks=all, one record in flight) around the
 // fault. INTEROP_RUNS says how often each is tried. The bounds are those of F1
 // in docs/performance.md for the 99th percentile, and twice that for few runs on
-// a machine that does other things as well.
+// a machine that does other things as well. A lost machine that led the metadata
+// is allowed more: their next leader grants every session its time anew.
 func TestFailover(t *testing.T) {
 	runs := 2
 	if n, err := strconv.Atoi(os.Getenv("INTEROP_RUNS")); err == nil {
@@ -41,8 +42,8 @@ func TestFailover(t *testing.T) {
 		{"killed quorum leader", f.quorumLeader, (*broker).kill, f.launchAgain, 2500 * time.Millisecond},
 		{"killed controller", f.controller, (*broker).kill, f.launchAgain, 2500 * time.Millisecond},
 		{"paused leader", f.bystander, pauseProcess, f.resume, 11 * time.Second},
-		{"paused quorum leader", f.quorumLeader, pauseProcess, f.resume, 12500 * time.Millisecond},
-		{"stopped leader", f.bystander, (*broker).stop, f.launchAgain, 500 * time.Millisecond},
+		{"paused quorum leader", f.quorumLeader, pauseProcess, f.resume, 14 * time.Second},
+		{"stopped leader", f.bystander, (*broker).stop, f.launchAgain, time.Second},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			var gaps []time.Duration

@@ -146,6 +146,21 @@ func TestFollowerTurnsToTheNewLeader(t *testing.T) {
 	}
 }
 
+// Nor for one that was to be answered at once, by a leader whose machine is lost.
+func TestFollowerLeavesASilentLeader(t *testing.T) {
+	r := newRig(t, 1)
+	free := r.disk.hold()
+	defer free()
+	e := r.accept(1)
+	e.next().answer(aSession, of(0, 1, at(0, 0, "a")))
+	if a := e.next(); a.MaxWaitMillis != 0 {
+		t.Fatalf("it waits for %d ms, and has what it could not claim yet", a.MaxWaitMillis)
+	}
+	r.die(1)
+	e.gone()
+	r.all(3, 1)
+}
+
 // What is led here, or is of nobody, is fetched from nobody.
 func TestFollowerEnds(t *testing.T) {
 	r := newRig(t, 1)

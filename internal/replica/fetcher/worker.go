@@ -280,6 +280,9 @@ func (w *worker) sleep(ctx context.Context, most time.Duration) bool {
 // given up: a fetch cannot be taken back, and a new leader is not to wait.
 var errNews = errors.New("roles have changed")
 
+// newsPatience is how long an answer is waited for that is due, once roles changed.
+const newsPatience = 500 * time.Millisecond
+
 // round is one fetch and what it brings about.
 func (w *worker) round(ctx context.Context, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout+wait)
@@ -295,15 +298,22 @@ func (w *worker) round(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	changed := w.changed
-	if wait == 0 {
-		changed = nil
-	}
 	select {
 	case <-call.Done():
 	case <-ctx.Done():
-	case <-changed:
-		return errNews
+	case <-w.changed:
+		if wait > 0 {
+			return errNews
+		}
+		// The answer is due; a leader whose machine is lost gives none.
+		due := time.NewTimer(newsPatience)
+		defer due.Stop()
+		select {
+		case <-call.Done():
+		case <-ctx.Done():
+		case <-due.C:
+			return errNews
+		}
 	}
 	answer, err := call.Wait(ctx)
 	if err != nil {
