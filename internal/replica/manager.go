@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -288,7 +287,7 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 			continue
 		}
 		g.Go(func() error {
-			made[i], failed[i] = m.open(ctx, img, c, epoch)
+			made[i], failed[i] = m.open(ctx, img, c)
 			return nil
 		})
 	}
@@ -310,7 +309,7 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 		named, log := dirOf(c.state, m.self), p.Log()
 		from, moved := log.MovedFrom()
 		switch {
-		case named == kafka.DirUnassigned, named != log.Dir() && !moved && m.mayBeginAnew(c.state, epoch):
+		case named == kafka.DirUnassigned:
 			out = append(out, Assignment{Partition: c.state.ID(), Dir: log.Dir()})
 		case named == log.Dir(), moved && named == from:
 			if named == from && moved {
@@ -322,7 +321,6 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 				m.log.Debug("role not taken", "tp", c.tp, "err", err)
 				m.unmade[c.tp] = true
 			}
-		case epoch == 0 && !m.counts(c.state): // it may begin anew once there is a registration
 		default:
 			m.log.Error("state names another directory than the one that holds the log", "tp", c.tp, "dir", p.Log().Dir())
 		}
@@ -330,26 +328,10 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 	return out
 }
 
-// counts reports that a partition's state counts on this broker's log: beside a
-// leader, one that is only eligible holds nothing that the leader has not.
-func (m *Manager) counts(s *meta.Partition) bool {
-	_, in := s.InSync(m.self)
-	return in || s.Leader < 0 && slices.ContainsFunc(s.Eligible, func(r meta.Replica) bool { return r.Node == m.self })
-}
-
-// mayBeginAnew: the log is gone with its directory, as after a disk was
-// replaced, and nobody counts on it. Only under a registration: nobody lets it
-// into the ISR that does not name the directory of that. While a directory is
-// offline, the log may be there.
-func (m *Manager) mayBeginAnew(s *meta.Partition, epoch int64) bool {
-	offline := slices.ContainsFunc(m.logs.Dirs(), func(d storage.DirStatus) bool { return d.Offline != nil })
-	return epoch != 0 && !offline && !m.counts(s)
-}
-
 // open finds the log of a partition or makes it; an error is worth another try.
 // A log that the state counts on is never made anew: it would be an empty copy
 // that passes for a full one.
-func (m *Manager) open(ctx context.Context, img *meta.Image, c change, epoch int64) (*Partition, error) {
+func (m *Manager) open(ctx context.Context, img *meta.Image, c change) (*Partition, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -364,16 +346,10 @@ func (m *Manager) open(ctx context.Context, img *meta.Image, c change, epoch int
 	switch {
 	case ok:
 		log.SetConfig(cfg)
-	case dirOf(c.state, m.self) != kafka.DirUnassigned && !m.mayBeginAnew(c.state, epoch):
-		if epoch == 0 && !m.counts(c.state) {
-			return nil, nil // once there is a registration
-		}
+	case dirOf(c.state, m.self) != kafka.DirUnassigned:
 		m.log.Error("log is missing: the partition stays without a leader until its directory returns", "tp", c.tp)
 		return nil, nil
 	default:
-		if dirOf(c.state, m.self) != kafka.DirUnassigned {
-			m.log.Warn("log is gone with its directory, and begins anew, empty", "tp", c.tp)
-		}
 		var err error
 		if log, err = m.logs.Create(c.tp, c.topic.ID, cfg); err != nil {
 			return nil, err

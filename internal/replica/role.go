@@ -38,26 +38,6 @@ func (m *Manager) concerned(img *meta.Image, d *meta.Delta, seen map[kafka.Topic
 			out = append(out, change{tp, t, s})
 		}
 	}
-	if nodes[m.self] {
-		out = m.unserved(out, img, seen)
-	}
-	return out
-}
-
-// unserved adds the partitions whose log is not where the state names it: under
-// a registration they may begin anew. They are not found by their broker, so
-// this is a look at all there are.
-func (m *Manager) unserved(out []change, img *meta.Image, seen map[kafka.TopicPartition]bool) []change {
-	for t := range img.Topics() {
-		for _, s := range t.Partitions {
-			tp := kafka.TopicPartition{Topic: t.Name, Partition: s.Partition}
-			named := dirOf(s, m.self)
-			if p, hosted := m.Get(tp); named != kafka.DirLost && !seen[tp] && (!hosted || named != p.Log().Dir()) {
-				seen[tp] = true
-				out = append(out, change{tp, t, s})
-			}
-		}
-	}
 	return out
 }
 
