@@ -65,6 +65,9 @@ func TestVotersByHand(t *testing.T) {
 	if len(nodes) != 3 || nodes[leader] != "leader" {
 		t.Fatalf("%v, led by %d", nodes, leader)
 	}
+	if got, want := mustTool(t, at, "cluster status"), fmt.Sprintf("voters 1,2,3, led by %d\n", leader); !strings.Contains(got, want) {
+		t.Errorf("%q not in %s", want, got)
+	}
 	if _, errs, code := tool(t, at, fmt.Sprintf("cluster quorum add %d 127.0.0.1:1", leader)); code != 1 || !strings.Contains(errs, "DUPLICATE_VOTER") {
 		t.Errorf("a voter again: %s", errs)
 	}

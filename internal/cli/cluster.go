@@ -44,6 +44,7 @@ type clusterStatus struct {
 	Under      int            `json:"underReplicatedPartitions"`
 	Offline    int            `json:"offlinePartitions"`
 	Moving     *int           `json:"reassignments"` // nil: not told
+	Quorum     *quorumState   `json:"quorum,omitempty"`
 }
 
 type brokerStatus struct {
@@ -122,6 +123,9 @@ func statusOf(ctx context.Context, k *kgo.Client) (clusterStatus, error) {
 			s.Moving = &n
 		}
 	}
+	if q, err := quorumOf(ctx, k); err == nil {
+		s.Quorum = &q
+	}
 	s.Features, err = featuresOf(ctx, k)
 	return s, err
 }
@@ -129,6 +133,9 @@ func statusOf(ctx context.Context, k *kgo.Client) (clusterStatus, error) {
 func drawStatus(tab *table, s clusterStatus) {
 	tab.row("CLUSTER", s.ID)
 	tab.row("CONTROLLER", s.Controller)
+	if s.Quorum != nil {
+		tab.row("QUORUM", s.Quorum.line())
+	}
 	tab.row("TOPICS", fmt.Sprintf("%d with %d partitions", s.Topics, s.Partitions))
 	state := "ok"
 	if s.Offline+s.Under > 0 {

@@ -142,6 +142,34 @@ func askQuorum(ctx context.Context, k *kgo.Client, req *kmsg.DescribeQuorumReque
 	}
 }
 
+// line is the quorum in short: who leads, and who is not as it should be.
+func (s quorumState) line() string {
+	var voters, silent, observers []int32
+	for _, m := range s.Members {
+		switch {
+		case m.Role == "observer":
+			observers = append(observers, m.Node)
+		case m.End < 0:
+			silent = append(silent, m.Node)
+			fallthrough
+		default:
+			voters = append(voters, m.Node)
+		}
+	}
+	leader := "NOBODY leads"
+	if s.Leader >= 0 {
+		leader = fmt.Sprintf("led by %d", s.Leader)
+	}
+	out := fmt.Sprintf("voters %s, %s", ids(voters), leader)
+	if len(silent) > 0 {
+		out += fmt.Sprintf(", NO ANSWER from %s", ids(silent))
+	}
+	if len(observers) > 0 {
+		out += fmt.Sprintf(", joining: %s", ids(observers))
+	}
+	return out
+}
+
 func (s quorumState) member(r kmsg.DescribeQuorumResponseTopicPartitionReplicaState, role string, at []string) quorumMember {
 	m := quorumMember{Node: r.ReplicaID, Role: role, Addresses: at, Directory: r.ReplicaDirectoryID, End: r.LogEndOffset, Lag: -1}
 	if m.End >= 0 {
