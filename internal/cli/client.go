@@ -133,13 +133,20 @@ func answers(ctx context.Context, adm *kadm.Client, r kmsg.Request) (bool, error
 	if err != nil {
 		return false, err
 	}
+	var away error
+	reached := false
 	for _, b := range all {
 		if b.Err != nil {
-			return false, b.Err
+			away = b.Err
+			continue
 		}
+		reached = true
 		if last, ok := b.KeyMaxVersion(r.Key()); !ok || last < r.GetVersion() {
 			return false, nil
 		}
+	}
+	if !reached {
+		return false, away
 	}
 	return true, nil
 }

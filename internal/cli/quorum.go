@@ -112,32 +112,39 @@ func quorumOf(ctx context.Context, k *kgo.Client) (quorumState, error) {
 	for _, o := range p.Observers {
 		s.Members = append(s.Members, s.member(o, "observer", at[o.ReplicaID]))
 	}
-	m, err := adm.BrokerMetadata(ctx)
+	m, err := patiently(ctx, func(ctx context.Context) (kadm.Metadata, bool, error) {
+		m, err := adm.BrokerMetadata(ctx)
+		return m, true, err
+	})
 	s.Cluster = m.Cluster
 	return s, err
 }
 
 // askQuorum asks again while a leader is being elected.
 func askQuorum(ctx context.Context, k *kgo.Client, req *kmsg.DescribeQuorumRequest) (*kmsg.DescribeQuorumResponse, error) {
+	return patiently(ctx, func(ctx context.Context) (resp *kmsg.DescribeQuorumResponse, again bool, err error) {
+		if resp, err = req.RequestWith(ctx, k); err != nil {
+			return nil, true, fmt.Errorf("describe the quorum: %w", err)
+		}
+		code := kerr.ErrorForCode(resp.ErrorCode)
+		return resp, kerr.IsRetriable(code), refusal("describe", "the quorum", code, orEmpty(resp.ErrorMessage))
+	})
+}
+
+// patiently asks what changes nothing again for a while: the broker that was asked
+// may have just gone, and others are there.
+func patiently[R any](ctx context.Context, ask func(context.Context) (r R, again bool, err error)) (R, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	for {
-		resp, err := req.RequestWith(ctx, k)
-		if err != nil {
-			return nil, fmt.Errorf("describe the quorum: %w", err)
-		}
-		err = kerr.ErrorForCode(resp.ErrorCode)
-		if err == nil {
-			return resp, nil
-		}
-		again := time.After(200 * time.Millisecond)
-		if !kerr.IsRetriable(err) {
-			return nil, refusal("describe", "the quorum", err, orEmpty(resp.ErrorMessage))
+		r, again, err := ask(ctx)
+		if err == nil || !again {
+			return r, err
 		}
 		select {
-		case <-again:
+		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, refusal("describe", "the quorum", err, orEmpty(resp.ErrorMessage))
+			return r, err
 		}
 	}
 }
