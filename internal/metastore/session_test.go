@@ -22,12 +22,16 @@ type bubble struct {
 	position atomic.Int64
 	stale    atomic.Int64
 	skew     atomic.Int64 // sleep of the machine: the session's clock runs, timers do not
+	slow     atomic.Int64 // percent by which the session's clock runs behind the store's
 	start    time.Time
 	cancel   context.CancelFunc
 	ended    chan error
 }
 
-func (b *bubble) clock() time.Duration { return time.Since(b.start) + time.Duration(b.skew.Load()) }
+func (b *bubble) clock() time.Duration {
+	past := time.Since(b.start)
+	return past - past*time.Duration(b.slow.Load())/100 + time.Duration(b.skew.Load())
+}
 
 func inBubble(t *testing.T, ttl time.Duration, freshness bool, test func(*bubble)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,6 +136,64 @@ func TestSessionFencesBeforeExpiry(t *testing.T) {
 			b.Fatalf("run: %v", err)
 		}
 		b.valid(false, "lost")
+	})
+}
+
+// Also with a clock that runs a tenth slower than the store's: the margin is for that.
+func TestSessionOnASlowClock(t *testing.T) {
+	inBubble(t, ttl, false, func(b *bubble) {
+		b.slow.Store(10)
+		key, _ := b.register()
+		w, err := b.mem.Watch(b.Context(), key, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(ttl + 100*time.Millisecond)
+		b.valid(true, "renewed")
+		b.link.Cut(true)
+		if c := <-w.C(); !c.Events[0].Deleted {
+			b.Fatalf("first %+v", c)
+		}
+		b.valid(false, "the registration is gone")
+	})
+}
+
+// slowRenewals is a store that takes a time for each renewal.
+type slowRenewals struct {
+	*metastore.Mem
+	takes time.Duration
+}
+
+func (s slowRenewals) Renew(ctx context.Context, lease int64) (time.Duration, error) {
+	select {
+	case <-ctx.Done():
+		return 0, metastore.ErrMaybe
+	case <-time.After(s.takes):
+		return s.Mem.Renew(ctx, lease)
+	}
+}
+
+// A store that answers late costs no session: a renewal does not wait for the
+// answer to the one before.
+func TestSessionOverlapsRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		s := metastore.NewSession(slowRenewals{metastore.NewMem(), ttl / 2}, metastore.SessionConfig{
+			TTL: ttl, Clock: func() time.Duration { return time.Since(start) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		if _, err := s.Lease(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for range 1000 {
+			if time.Sleep(ttl / 100); !s.ValidNow() {
+				t.Fatalf("fenced at %v", time.Since(start))
+			}
+		}
+		cancel()
+		<-ended
 	})
 }
 

@@ -293,6 +293,53 @@ func TestManagerMissingLogIsNotMadeAnew(t *testing.T) {
 	}
 }
 
+// A log that stands in another directory than the state names is no copy that
+// counts, though it is of that partition (safety 3).
+func TestManagerLogElsewhere(t *testing.T) {
+	w := newWorld(t, vfs.NewMem(), metatest.New())
+	w.begin("a")
+	w.create("t", 1)
+	w.apply(&w.Delta)
+	put(t, w.partition("t", 0), records("a"), -1)
+	me, _ := w.Img.Broker(self)
+	topic, _ := w.Img.Topic("t")
+	move := plan.DirMove{Partition: topic.Partitions[0].ID(), From: w.logs.Dirs()[0].ID, To: kafka.DirID{7}}
+	w = w.restart("b", func() {
+		batches, err := plan.MoveDirs(w.Img, self, me.Epoch, []plan.DirMove{move})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Do(batches[0].Txn)
+	})
+	if lost := w.m.Lost(w.Img); len(lost) != 1 || lost[0] != (Loss{Partition: move.Partition}) {
+		t.Errorf("lost: %+v", lost)
+	}
+	if _, leads := w.partition("t", 0).Leading(); leads {
+		t.Error("it leads on a log that nobody counts on")
+	}
+}
+
+// A new replica neither leads nor follows until its directory is written down:
+// at the next start its log would be taken for a new one, not for a lost one
+// (safety 3).
+func TestManagerWaitsToBeNamed(t *testing.T) {
+	w := newWorld(t, vfs.NewMem(), metatest.New())
+	w.begin("a")
+	w.create("t", 1)
+	me, _ := w.Img.Broker(self)
+	if unnamed := w.m.Apply(t.Context(), w.Img, &w.Delta, me.Epoch); len(unnamed) != 1 {
+		t.Fatalf("to be named: %+v", unnamed)
+	}
+	_, leads := w.partition("t", 0).Leading()
+	if _, follows := w.partition("t", 0).Following(); leads || follows {
+		t.Errorf("before it is named: leads %v, follows %v", leads, follows)
+	}
+	w.apply(&w.Delta)
+	if _, leads := w.partition("t", 0).Leading(); !leads {
+		t.Error("it does not lead once it is named")
+	}
+}
+
 // What the metadata does not know is put aside; what it saw deleted is deleted.
 func TestManagerSweep(t *testing.T) {
 	w := newWorld(t, vfs.NewMem(), metatest.New())
