@@ -9,6 +9,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/storage"
+	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // replicaOf makes a partition of broker id, in no role yet.
@@ -174,6 +175,115 @@ func TestNewMembersStay(t *testing.T) {
 	}
 	if len(got) > 1 {
 		t.Errorf("%d ISR changes while one follower catches up for half a second", len(got))
+	}
+}
+
+// A leader that does not know yet what the last one committed takes no mark back
+// at its followers (safety 18).
+func TestFollowersMarkStays(t *testing.T) {
+	l, f := replicaOf(t, 1), replicaOf(t, 2)
+	see(t, l, 0, 1, pair)
+	see(t, f, 0, 1, pair)
+	put(t, l, records("a", "b"), 1)
+	if s := round(t, l, f); s != "ok" {
+		t.Fatal(s)
+	}
+	for epoch, told := range []int64{2, 1, 0} {
+		see(t, f, kafka.LeaderEpoch(epoch), 1, pair)
+		if err := f.AppendAsFollower(kafka.LeaderEpoch(epoch), nil, told, 0); err != nil {
+			t.Fatal(err)
+		}
+		if hw := f.HighWatermark(); hw != 2 {
+			t.Errorf("told %d, its mark is %d", told, hw)
+		}
+	}
+}
+
+// A proposal is on its way until the state is seen past what it compared: another
+// look at the same state ends nothing (safety 7).
+func TestProposalStaysOnItsWay(t *testing.T) {
+	p := replicaOf(t, 1)
+	var got []Proposal
+	p.propose = func(c Proposal) { got = append(got, c) }
+	v := isr.View{Committed: []kafka.NodeID{1}, Replicas: 2, MinInSync: 1, Candidates: []isr.Candidate{{Node: 2, BrokerEpoch: 7, May: true}}}
+	see(t, p, 0, 1, v)
+	put(t, p, records("a"), 1)
+	if err := p.FollowerAt(testAt, 0, isr.Claim{Node: 2, BrokerEpoch: 7, Fetched: 1, Counted: 1}); err != nil {
+		t.Fatal(err)
+	}
+	now := term{epoch: 0, leader: true, of: 1, view: v, others: []kafka.NodeID{2}, stated: p.state}
+	if err := p.enter(now); err != nil {
+		t.Fatal(err)
+	}
+	put(t, p, records("b"), 1)
+	if hw := p.HighWatermark(); len(got) != 1 || hw != 1 {
+		t.Errorf("%d proposals, and the mark is %d while a member may have come in at 1", len(got), hw)
+	}
+	// A state of before is none (it came late), one of after ends the proposal.
+	older := now
+	older.stated.epoch--
+	older.view.Committed = []kafka.NodeID{1, 2, 3}
+	if err := p.enter(older); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.view.Committed) != 1 || p.pending == nil {
+		t.Errorf("an older state is taken over: %+v", p.view)
+	}
+	see(t, p, 0, 1, pair)
+	if p.pending != nil || len(p.view.Committed) != 2 {
+		t.Errorf("after its state came: %+v", p.view)
+	}
+}
+
+// What comes of an epoch that is over, or not known yet, changes nothing: neither
+// a claim at a leader nor an answer at a follower.
+func TestOtherEpochsChangeNothing(t *testing.T) {
+	l, f := replicaOf(t, 1), replicaOf(t, 2)
+	see(t, l, 0, 1, pair)
+	see(t, f, 0, 1, pair)
+	put(t, l, records("a"), 1)
+	if s := round(t, l, f); s != "ok" {
+		t.Fatal(s)
+	}
+	see(t, l, 1, 1, pair)
+	see(t, f, 1, 1, pair)
+	for epoch, want := range map[kafka.LeaderEpoch]error{0: kerr.FencedLeaderEpoch, 2: kerr.UnknownLeaderEpoch} {
+		wantErr(t, "a claim", l.FollowerAt(testAt, epoch, isr.Claim{Node: 2, BrokerEpoch: 7, Fetched: 1, Counted: 1}), want)
+		wantErr(t, "records", f.AppendAsFollower(epoch, copied(t, l), 1, 0), kerr.FencedLeaderEpoch)
+		wantErr(t, "a cut", f.TruncateAsFollower(epoch, 0), kerr.FencedLeaderEpoch)
+		wantErr(t, "a new beginning", f.ResetAsFollower(epoch, 5), kerr.FencedLeaderEpoch)
+	}
+	if at := l.Followers()[0].Position; at != -1 || l.HighWatermark() != 0 {
+		t.Errorf("the follower counts up to %d, the mark is %d", at, l.HighWatermark())
+	}
+	if f.Log().Start() != 0 || f.Log().End() != 1 {
+		t.Errorf("the follower's log is [%d, %d)", f.Log().Start(), f.Log().End())
+	}
+}
+
+// A leader loses its place while a reader has taken its snapshot: what was read is
+// not handed out, for it may be cut off by then (safety 19).
+func TestReadLooksAtTheRoleAgain(t *testing.T) {
+	var role func()
+	fsys := vfs.Faulty(vfs.NewMem(), func(op vfs.Op) error {
+		if then := role; then != nil && op.Kind == vfs.OpRead {
+			role = nil
+			then()
+		}
+		return nil
+	})
+	p := partitionOn(t, &disk{FS: fsys}, false)
+	put(t, p, records("a"), 1)
+	put(t, p, records("b"), 1)
+	role = func() { follow(t, p, 1) }
+	res, err := p.Read(testAt, ReadReq{Offset: 1, Epoch: -1, LastEpoch: -1, Max: 1 << 20})
+	res.Release()
+	if role != nil {
+		t.Fatal("nothing was read of the file")
+	}
+	wantErr(t, "read", err, kerr.NotLeaderForPartition)
+	if res.SizeBytes != 0 {
+		t.Errorf("%d bytes", res.SizeBytes)
 	}
 }
 

@@ -144,6 +144,9 @@ func TestDuplicateWaitsLikeTheOriginal(t *testing.T) {
 	if !again.Duplicate || again.Base != first.Base || again.Last != first.Last || again.Epoch != first.Epoch {
 		t.Fatalf("the duplicate: %+v, the first: %+v", again, first)
 	}
+	if again.Committed {
+		t.Error("the duplicate counts as committed before its original is")
+	}
 	verdict := awaitAsync(t, p, again)
 	short, cancel := context.WithCancel(t.Context())
 	cancel()
