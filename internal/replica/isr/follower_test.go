@@ -58,6 +58,16 @@ func TestKeepsUp(t *testing.T) {
 	}
 }
 
+// What the incarnation before was to reach, another one does not reach for it
+// (safety 9): its claim says nothing of the time before.
+func TestLaterIncarnationBeginsAnew(t *testing.T) {
+	f := Unknown(2, true, began).Fetch(Claim{Node: 2, BrokerEpoch: 7, Fetched: 5, Counted: 5}, 10, after(100))
+	f = f.Fetch(Claim{Node: 2, BrokerEpoch: 8, Fetched: 10, Counted: 10}, 20, after(200))
+	if !f.CaughtUp.Equal(began) || f.Position != 10 {
+		t.Errorf("caught up %v after the term began, at %d", f.CaughtUp.Sub(began), f.Position)
+	}
+}
+
 // follower is one that fetched at the beginning of the term.
 func follower(node kafka.NodeID, position int64, caughtUp int) Follower {
 	return Follower{Node: node, BrokerEpoch: 7, Fetched: position, Position: position, CaughtUp: after(caughtUp)}
