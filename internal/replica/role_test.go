@@ -166,6 +166,23 @@ func TestManagerKeepsLeavingReplicasOut(t *testing.T) {
 	}
 }
 
+// Nor is one proposed whose directory went offline, though it fetches.
+func TestManagerKeepsOfflineReplicasOut(t *testing.T) {
+	w := newTwo(t)
+	w.die()
+	w.join("y")
+	b, _ := w.Img.Broker(2)
+	offline, err := plan.SetOffline(w.Img, 2, b.Epoch, []kafka.DirID{otherDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Do(offline)
+	w.apply(&w.Delta)
+	if err := w.claims(b.Epoch, 0); err != nil || len(w.asked) != 0 {
+		t.Errorf("%v, %v", err, w.asked)
+	}
+}
+
 // A broker whose registration is gone leads nothing, whatever the states say.
 func TestManagerLeadsOnlyRegistered(t *testing.T) {
 	w := newTwo(t)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
 
@@ -131,6 +133,28 @@ func TestFollowerStartsOver(t *testing.T) {
 	}
 	_ = e.nc.Close()
 	r.accept(1).next()
+}
+
+// A session is of one incarnation: under another broker epoch everything is
+// listed again, for the leader knows nothing of that one (safety 19).
+func TestNewIncarnationListsEverything(t *testing.T) {
+	r := newRig(t, 2)
+	e := r.accept(1)
+	first := e.next()
+	r.See(r.Store.Revoke(int64(self)))
+	b := &meta.Broker{ID: self, StartID: "again", Dirs: []kafka.DirID{r.dirs[self]}}
+	b.Listeners = []meta.Listener{{Name: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "h", Port: int32(self)}}
+	if err := r.RegisterBroker(b); err != nil {
+		t.Fatal(err)
+	}
+	r.seen.Store(r.Img)
+	first.answer(aSession, of(0, 0), of(1, 0))
+	a := e.next()
+	if listed, _ := a.lists(); len(listed) != 2 || a.SessionEpoch != 0 || a.ReplicaState.Epoch != r.epoch(self) {
+		t.Errorf("it lists %v at epoch %d, as of broker epoch %d", listed, a.SessionEpoch, a.ReplicaState.Epoch)
+	}
+	a.answer(aSession, of(0, 0), of(1, 0))
+	e.next()
 }
 
 // A new leader does not wait for a fetch that waits at the old one.

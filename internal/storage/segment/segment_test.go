@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,6 +146,24 @@ func TestOldFormat(t *testing.T) {
 	}
 	if n, _ := f.Size(); n != 100 {
 		t.Errorf("file cut to %d", n)
+	}
+}
+
+// Above the recovery point a batch of an earlier leader epoch, or at an offset that
+// is there already, is none of this log's, however good its checksum is (safety 13).
+func TestOrderEndsTheLog(t *testing.T) {
+	good := build(t, 0, 2, 0, 3)
+	for what, other := range map[string][]byte{"epoch": build(t, 2, 2, 10, 2), "offset": build(t, 1, 2, 10, 3)} {
+		files, dir, m := newFiles(t)
+		f, _ := m.Create("/p/" + Name(0, LogSuffix))
+		if _, err := f.WriteAt(append(slices.Clone(good), other...), 0); err != nil {
+			t.Fatal(err)
+		}
+		size, _ := f.Size()
+		r, err := Open(files, dir, 0, size, 0).Recover(recoverAll(func(batch.Batch) {}))
+		if err != nil || r.Next != 2 || r.Size != int64(len(good)) || r.Why == "" {
+			t.Errorf("%s goes back: recovered %+v %v", what, r, err)
+		}
 	}
 }
 
