@@ -346,7 +346,7 @@ func TestManagerSweep(t *testing.T) {
 	w.begin("a")
 	id := w.create("dead", 1)
 	w.apply(&w.Delta)
-	w.create("kept", 1)
+	kept := w.create("kept", 1)
 	w.apply(&w.Delta)
 	if _, err := w.logs.Create(kafka.TopicPartition{Topic: "unknown", Partition: 3}, kafka.TopicID{9}, storage.DefaultConfig()); err != nil {
 		t.Fatal(err)
@@ -354,8 +354,11 @@ func TestManagerSweep(t *testing.T) {
 	if _, err := w.logs.Create(kafka.TopicPartition{Topic: "kept", Partition: 7}, kafka.TopicID{8}, storage.DefaultConfig()); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := w.logs.Create(kafka.TopicPartition{Topic: "kept", Partition: 9}, kept, storage.DefaultConfig()); err != nil {
+		t.Fatal(err)
+	}
 	w = w.restart("b", func() { w.delete(id) })
-	w.wantDirs("swept", "dead-0.-delete kept-0 kept-7.-stray unknown-3.-stray")
+	w.wantDirs("swept", "dead-0.-delete kept-0 kept-7.-stray kept-9.-stray unknown-3.-stray")
 	put(t, w.partition("kept", 0), records("a"), -1)
 }
 
