@@ -362,7 +362,7 @@ func (p *process) stored(l *logUnderTest) (int64, batch.Codec) {
 	for range 20_000 {
 		words = append(words, fmt.Sprint(r.IntN(3000)*r.IntN(7)))
 	}
-	p.mustPut(l, 0, oneRecord(time.UnixMilli(1_700_000_000_000), nil, []byte(strings.Join(words, " ")), batch.Options{}))
+	p.mustPut(l, 0, oneRecord(time.Now(), nil, []byte(strings.Join(words, " ")), batch.Options{})) // retention is not to take it
 	b, err := os.ReadFile(filepath.Join(p.log(l, 0).Path(), "00000000000000000000.log"))
 	if err != nil {
 		p.t.Fatal(err)
