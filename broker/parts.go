@@ -238,6 +238,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 		Self:       b.node.NodeID,
 		Image:      p.keeper.Image,
 		Partitions: p.replicas,
+		Here:       b.here,
 		Valid:      b.validity(),
 		Cluster:    p.cluster,
 		Groups:     p.groups,

@@ -244,10 +244,8 @@ func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 }
 
 func (b *Broker) registration() *meta.Broker {
-	self := &meta.Broker{ID: b.node.NodeID, StartID: b.startID, Rack: b.node.Rack, Features: supportedFeatures()}
-	for _, l := range b.node.Advertised {
-		self.Listeners = append(self.Listeners, b.advertise(l))
-	}
+	self := b.here()
+	self.StartID, self.Features = b.startID, supportedFeatures()
 	for _, d := range b.parts.logs.Dirs() {
 		self.Dirs = append(self.Dirs, d.ID)
 		if d.Offline != nil {
@@ -255,6 +253,15 @@ func (b *Broker) registration() *meta.Broker {
 		}
 	}
 	self.Cordoned = b.parts.logs.Cordoned()
+	return self
+}
+
+// here is this broker as clients find it.
+func (b *Broker) here() *meta.Broker {
+	self := &meta.Broker{ID: b.node.NodeID, Rack: b.node.Rack}
+	for _, l := range b.node.Advertised {
+		self.Listeners = append(self.Listeners, b.advertise(l))
+	}
 	return self
 }
 

@@ -94,7 +94,8 @@ type Deps struct {
 	Self       kafka.NodeID
 	Image      func() *meta.Image // the newest published one; never nil
 	Partitions Partitions
-	Valid      func() bool // this broker's session holds; nil: it is alone, and needs none
+	Here       func() *meta.Broker // this broker, registered or not; nil: it is told only when it is
+	Valid      func() bool         // this broker's session holds; nil: it is alone, and needs none
 	Cluster    Cluster
 	Groups     Groups
 	LogDirs    LogDirs
@@ -160,6 +161,27 @@ func leaderHint(t *meta.Topic, partition int32) (id, epoch int32) {
 	}
 	s := t.Partitions[partition]
 	return int32(s.Leader), int32(s.LeaderEpoch)
+}
+
+// reachable are the brokers that have a listener of the name. While none is
+// registered, as between two lives of a node that is alone, it is this one, which
+// can be asked: clients that are told of no broker take it for gone, and
+// librdkafka does not come back to it for five minutes.
+func (a *API) reachable(img *meta.Image, listener string) []*meta.Broker {
+	var out []*meta.Broker
+	for _, b := range img.Brokers() {
+		if _, _, ok := address(b, listener); ok {
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 && a.Here != nil {
+		if b := a.Here(); b != nil {
+			if _, _, ok := address(b, listener); ok {
+				out = append(out, b)
+			}
+		}
+	}
+	return out
 }
 
 // address is where a broker listens, on the listener that a request came in by.

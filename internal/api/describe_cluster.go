@@ -33,11 +33,8 @@ func (a *API) clusterNodes(_ context.Context, r *server.Request, req *kmsg.Descr
 	img := a.Image()
 	resp.ClusterID = img.ClusterID()
 	controller, _ := img.Controller()
-	for _, b := range img.Brokers() {
-		host, port, ok := address(b, r.Conn.Listener)
-		if !ok {
-			continue
-		}
+	for _, b := range a.reachable(img, r.Conn.Listener) {
+		host, port, _ := address(b, r.Conn.Listener)
 		out := kmsg.NewDescribeClusterResponseBroker()
 		out.NodeID, out.Host, out.Port, out.Rack = int32(b.ID), host, port, rack(b)
 		resp.Brokers = append(resp.Brokers, out)

@@ -218,11 +218,8 @@ func (a *API) describeCluster(img *meta.Image, r *server.Request, req *kmsg.Meta
 	}
 	resp.ControllerID = -1
 	controller, _ := img.Controller()
-	for _, b := range img.Brokers() {
-		host, port, ok := address(b, r.Conn.Listener)
-		if !ok {
-			continue
-		}
+	for _, b := range a.reachable(img, r.Conn.Listener) {
+		host, port, _ := address(b, r.Conn.Listener)
 		out := kmsg.NewMetadataResponseBroker()
 		out.NodeID, out.Host, out.Port, out.Rack = int32(b.ID), host, port, rack(b)
 		resp.Brokers = append(resp.Brokers, out)
