@@ -101,6 +101,9 @@ func (a *API) autoCreate(ctx context.Context, r *server.Request, req *kmsg.Metad
 	ctx, cancel := context.WithTimeout(ctx, a.Limits.RequestTimeout)
 	defer cancel()
 	img := a.Image()
+	if img.Revision() == 0 {
+		return // what is missing is not known yet: describeNamed has them come again
+	}
 	for i := range req.Topics {
 		name := req.Topics[i].Topic
 		if name == nil {
