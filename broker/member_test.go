@@ -264,7 +264,12 @@ func TestListensWithoutTheStore(t *testing.T) {
 	h.Group, h.MemberID, h.RebalanceTimeoutMillis = "g", "m", 1000
 	d := kmsg.NewPtrConsumerGroupDescribeRequest()
 	d.Groups = []string{"g"}
-	for _, req := range []kmsg.Request{m, f, c, h, d} {
+	all := kmsg.NewPtrMetadataRequest()
+	all.Topics = nil
+	if resp, err := cl.SeedBrokers()[0].Request(p.ctx(), all); err == nil {
+		t.Errorf("all topics without a store: %+v", resp) // which would say that there are none
+	}
+	for _, req := range []kmsg.Request{m, f, c, h, d, kmsg.NewPtrDescribeClusterRequest()} {
 		resp, err := cl.SeedBrokers()[0].RetriableRequest(p.ctx(), req)
 		if err != nil {
 			t.Fatal(err)
@@ -282,6 +287,8 @@ func TestListensWithoutTheStore(t *testing.T) {
 			code, want = resp.ErrorCode, kerr.CoordinatorNotAvailable
 		case *kmsg.ConsumerGroupDescribeResponse:
 			code, want = resp.Groups[0].ErrorCode, kerr.CoordinatorNotAvailable
+		case *kmsg.DescribeClusterResponse:
+			code, want = resp.ErrorCode, kerr.NotController
 		}
 		if err := kerr.ErrorForCode(code); !errors.Is(err, want) {
 			t.Errorf("%s without a store: %v, want %v", kmsg.NameForKey(req.Key()), err, want)

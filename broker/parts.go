@@ -237,6 +237,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 	return api.New(api.Deps{
 		Self:       b.node.NodeID,
 		Image:      p.keeper.Image,
+		Await:      p.keeper.Await,
 		Partitions: p.replicas,
 		Here:       b.here,
 		Valid:      b.validity(),

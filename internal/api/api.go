@@ -92,7 +92,8 @@ type Features struct {
 // Deps of New.
 type Deps struct {
 	Self       kafka.NodeID
-	Image      func() *meta.Image // the newest published one; never nil
+	Image      func() *meta.Image                 // the newest published one; never nil
+	Await      func(context.Context, int64) error // until the image shows a revision; nil: requests do not wait for the first
 	Partitions Partitions
 	Here       func() *meta.Broker // this broker, registered or not; nil: it is told only when it is
 	Valid      func() bool         // this broker's session holds; nil: it is alone, and needs none
@@ -120,6 +121,7 @@ type API struct {
 	sessions  *sessionCache
 	telemetry desk
 	table     server.Table
+	born      time.Time
 }
 
 // New returns the handlers; it starts nothing.
@@ -130,7 +132,7 @@ func New(d Deps) *API {
 	if d.Metrics == nil {
 		d.Metrics = NewMetrics(nil)
 	}
-	a := &API{Deps: d, sessions: newSessionCache(d.Limits.SessionSlots)}
+	a := &API{Deps: d, sessions: newSessionCache(d.Limits.SessionSlots), born: d.Now()}
 	a.telemetry.init()
 	a.table = a.newTable()
 	return a

@@ -41,8 +41,11 @@ func (a *API) apiVersions(_ context.Context, r *server.Request, req *kmsg.ApiVer
 	if req.Version < 3 {
 		return nil
 	}
-	levels, epoch := a.Image().Features()
-	resp.FinalizedFeaturesEpoch = epoch
+	img := a.Image()
+	levels, epoch := img.Features()
+	if !unknown(img) { // else it is -1: unknown
+		resp.FinalizedFeaturesEpoch = epoch
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.Features.Supported)) {
 		span := a.Features.Supported[name]
 		if span[0] == 0 && req.Version < 4 {
@@ -76,7 +79,12 @@ func (a *API) checkApiVersions(req *kmsg.ApiVersionsRequest) error {
 	switch {
 	case req.ClusterID == nil || req.NodeID == -1: // both or neither
 		return kerr.InvalidRequest
-	case *req.ClusterID != a.Image().ClusterID() || req.NodeID != int32(a.Self):
+	case req.NodeID != int32(a.Self):
+		return kerr.RebootstrapRequired
+	}
+	// A broker that does not know its cluster yet takes the client's word for it:
+	// Java does not come back to a coordinator that sent it away.
+	if id := a.Image().ClusterID(); id != "" && id != *req.ClusterID {
 		return kerr.RebootstrapRequired
 	}
 	return nil

@@ -41,7 +41,7 @@ func (a *API) consumerServed() error {
 	switch {
 	case a.Groups.ConsumerEnabled() && levels[meta.FeatureGroup] >= 1:
 		return nil
-	case img.Revision() == 0:
+	case unknown(img):
 		return kerr.CoordinatorNotAvailable
 	}
 	return kerr.UnsupportedVersion

@@ -43,13 +43,16 @@ func (a *API) metadata(ctx context.Context, r *server.Request, req *kmsg.Metadat
 		a.autoCreate(ctx, r, req)
 	}
 	img := a.Image() // after creation: it holds what was created
-	if all {
+	switch {
+	case all && unknown(img):
+		r.Disconnect() // there is no error for all topics
+	case all:
 		for t := range img.Topics() {
 			if a.allow(r, acl.Describe, acl.Topic, t.Name) {
 				resp.Topics = append(resp.Topics, a.describe(img, r, req, t))
 			}
 		}
-	} else {
+	default:
 		a.describeNamed(img, r, req, resp)
 	}
 	a.describeCluster(img, r, req, resp)
@@ -101,7 +104,7 @@ func (a *API) autoCreate(ctx context.Context, r *server.Request, req *kmsg.Metad
 	ctx, cancel := context.WithTimeout(ctx, a.Limits.RequestTimeout)
 	defer cancel()
 	img := a.Image()
-	if img.Revision() == 0 {
+	if unknown(img) {
 		return // what is missing is not known yet: describeNamed has them come again
 	}
 	for i := range req.Topics {
@@ -141,7 +144,7 @@ func (a *API) describeNamed(img *meta.Image, r *server.Request, req *kmsg.Metada
 		case err == nil && a.allow(r, acl.Describe, acl.Topic, t.Name):
 			resp.Topics = append(resp.Topics, a.describe(img, r, req, t))
 			continue
-		case img.Revision() == 0:
+		case unknown(img):
 			err = kerr.LeaderNotAvailable // the metadata are not there yet
 		case byID:
 			err = kerr.UnknownTopicID // also for one whose name stays hidden

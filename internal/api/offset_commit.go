@@ -77,6 +77,9 @@ func (a *API) offsetCommit(ctx context.Context, r *server.Request, req *kmsg.Off
 
 // commitTopic finds the topic that offsets are committed for.
 func (a *API) commitTopic(r *server.Request, img *meta.Image, version int16, in *kmsg.OffsetCommitRequestTopic) (*meta.Topic, error) {
+	if unknown(img) {
+		return nil, kerr.CoordinatorNotAvailable // Java ends with an error of a leader here
+	}
 	t, err := a.resolve(img, version >= 10, in.Topic, in.TopicID)
 	name := in.Topic
 	if t != nil {

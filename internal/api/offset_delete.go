@@ -24,6 +24,9 @@ func (a *API) offsetDelete(ctx context.Context, r *server.Request, req *kmsg.Off
 	topics := make(map[string]int) // their rows
 	once := a.anyUnknown(r, req)   // then a topic is answered once, however often it is named
 	img := a.Image()
+	if unknown(img) {
+		return kerr.CoordinatorNotAvailable
+	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		found, err := a.resolve(img, false, t.Topic, kafka.TopicID{})

@@ -125,6 +125,10 @@ func (a *API) fetchGroup(ctx context.Context, r *server.Request, req *kmsg.Offse
 	}
 	leaveOutRepeated(asked.Topics)
 	img := a.Image()
+	if unknown(img) {
+		out.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		return out
+	}
 	var rows []int // where each of the command's topics is answered
 	if asked.Topics != nil {
 		cmd.Topics = []group.FetchTopic{}

@@ -20,7 +20,7 @@ func (a *API) offsetForLeaderEpoch(_ context.Context, r *server.Request, req *km
 		t := &req.Topics[i]
 		out := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		out.Topic = t.Topic
-		topic, known := img.Topic(t.Topic)
+		topic, absent := a.resolve(img, false, t.Topic, kafka.TopicID{})
 		for j := range t.Partitions {
 			in := &t.Partitions[j]
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
@@ -29,8 +29,8 @@ func (a *API) offsetForLeaderEpoch(_ context.Context, r *server.Request, req *km
 			switch {
 			case !a.allow(r, acl.Describe, acl.Topic, t.Topic):
 				err = kerr.TopicAuthorizationFailed
-			case !known:
-				err = kerr.UnknownTopicOrPartition
+			case absent != nil:
+				err = absent
 			default:
 				partition, herr := a.hosted(topic, in.Partition)
 				err = herr

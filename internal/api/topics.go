@@ -14,7 +14,7 @@ import (
 
 // resolve finds a topic by id or by name.
 func (a *API) resolve(img *meta.Image, byID bool, name string, id kafka.TopicID) (*meta.Topic, error) {
-	if img.Revision() == 0 {
+	if unknown(img) {
 		return nil, kerr.NotLeaderForPartition // the metadata are not there yet: clients come again
 	}
 	if byID {
