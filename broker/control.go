@@ -168,19 +168,20 @@ func (c *control) nameCordoned(ctx context.Context, img *meta.Image, epoch int64
 }
 
 // nameDirs writes into the partitions' states which directory holds each new
-// log, and each that moved.
+// log, and each that moved, and that none holds what is lost for good.
 func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bool {
 	if len(c.unnamed) == 0 {
 		return true
 	}
-	as, moves := c.named(img)
+	as, moves, lost := c.named(img)
 	batches, err := plan.AssignDirs(img, c.self, epoch, as)
 	moved, merr := plan.MoveDirs(img, c.self, epoch, moves)
-	if err = errors.Join(err, merr); err != nil {
+	given, lerr := plan.GiveUp(img, c.self, epoch, lost)
+	if err = errors.Join(err, merr, lerr); err != nil {
 		c.log.Warn("directories of logs are not named yet", "err", err)
 		return false
 	}
-	again, _, done := c.send(ctx, img.Keys(), append(batches, moved...))
+	again, _, done := c.send(ctx, img.Keys(), slices.Concat(batches, moved, given))
 	left := c.unnamed[:0]
 	for _, a := range c.unnamed {
 		if slices.Contains(again, a.Partition) {
@@ -193,13 +194,17 @@ func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bo
 
 // named sorts what is to be named: of a partition the last word counts. A log
 // that moved before its first directory was named is named where it is.
-func (c *control) named(img *meta.Image) (as []plan.Assignment, moves []plan.DirMove) {
+func (c *control) named(img *meta.Image) (as []plan.Assignment, moves []plan.DirMove, lost []plan.Waiver) {
 	seen := map[meta.PartitionID]bool{}
 	for _, a := range slices.Backward(c.unnamed) {
 		if seen[a.Partition] {
 			continue
 		}
 		seen[a.Partition] = true
+		if a.Dir == kafka.DirUnassigned {
+			lost = append(lost, plan.Waiver{Partition: a.Partition, Dir: a.From})
+			continue
+		}
 		none := a.From == kafka.DirUnassigned
 		if _, p, ok := img.Partition(a.Partition); ok && !none {
 			r, _ := p.Replica(c.self)
@@ -211,7 +216,7 @@ func (c *control) named(img *meta.Image) (as []plan.Assignment, moves []plan.Dir
 			moves = append(moves, plan.DirMove{Partition: a.Partition, From: a.From, To: a.Dir})
 		}
 	}
-	return as, moves
+	return as, moves, lost
 }
 
 // campaign takes the controller's place when it is free.

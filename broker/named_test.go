@@ -26,7 +26,7 @@ func TestMovedBeforeItWasNamed(t *testing.T) {
 	_, p, _ := img.Partition(meta.PartitionID{Topic: made.ID})
 	one, two := kafka.DirID{1, 1}, kafka.DirID{2, 2}
 	c := &control{self: rigNode, unnamed: []replica.Assignment{{Partition: p.ID(), Dir: one}, {Partition: p.ID(), Dir: two, From: one}}}
-	as, moves := c.named(img)
+	as, moves, _ := c.named(img)
 	if want := []plan.DirMove{{Partition: p.ID(), From: one, To: two}}; len(as) > 0 || !slices.Equal(moves, want) {
 		t.Errorf("the state names a directory: %v and %v", as, moves)
 	}
@@ -38,7 +38,7 @@ func TestMovedBeforeItWasNamed(t *testing.T) {
 	if len(d.Errors) > 0 {
 		t.Fatal(d.Errors)
 	}
-	as, moves = c.named(img)
+	as, moves, _ = c.named(img)
 	if want := []plan.Assignment{{Partition: p.ID(), Dir: two}}; len(moves) > 0 || !slices.Equal(as, want) {
 		t.Errorf("the state names none: %v and %v", as, moves)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +29,8 @@ type Assignment struct {
 	Partition meta.PartitionID
 	Dir       kafka.DirID
 	// From is the directory that the log moved from: the state is to name Dir
-	// where it names that. Zero: the log is new.
+	// where it names that. Zero: the log is new. With Dir DirUnassigned the log is
+	// lost for good, and nobody counts on it: From is to be given up.
 	From kafka.DirID
 }
 
@@ -301,6 +303,10 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 			m.unmade[c.tp] = true
 		}
 		if p == nil {
+			if r, ok := c.state.Replica(m.self); ok && failed[i] == nil && m.waived(c.state) {
+				m.log.Warn("log is lost, and nobody counts on it: it is made anew", "tp", c.tp)
+				out = append(out, Assignment{Partition: c.state.ID(), Dir: kafka.DirUnassigned, From: r.Dir})
+			}
 			continue
 		}
 		m.mu.Lock()
@@ -328,6 +334,13 @@ func (m *Manager) applyAll(ctx context.Context, img *meta.Image, work []change, 
 	return out
 }
 
+// waived says of a log that is missing that it does not come back, for no
+// directory is offline, and that the ISR goes on without it.
+func (m *Manager) waived(p *meta.Partition) bool {
+	_, counts := p.InSync(m.self)
+	return !counts && !slices.ContainsFunc(m.logs.Dirs(), func(d storage.DirStatus) bool { return d.Offline != nil })
+}
+
 // open finds the log of a partition or makes it; an error is worth another try.
 // A log that the state counts on is never made anew: it would be an empty copy
 // that passes for a full one.
@@ -347,7 +360,9 @@ func (m *Manager) open(ctx context.Context, img *meta.Image, c change) (*Partiti
 	case ok:
 		log.SetConfig(cfg)
 	case dirOf(c.state, m.self) != kafka.DirUnassigned:
-		m.log.Error("log is missing: the partition stays without a leader until its directory returns", "tp", c.tp)
+		if !m.waived(c.state) {
+			m.log.Error("log is missing: the partition stays without a leader until its directory returns", "tp", c.tp)
+		}
 		return nil, nil
 	default:
 		var err error

@@ -2,6 +2,9 @@ package replica
 
 import (
 	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/meta/metatest"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/replica/isr"
+	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -214,4 +218,51 @@ func TestManagerDropsWhatWasReassigned(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantDirs("after it was reassigned", "t-0.-delete")
+}
+
+// A log that is missing is given up where nobody counts on it, and no directory
+// is offline that could hold it (safety 3).
+func TestManagerGivesUpWhatIsWaived(t *testing.T) {
+	w := newTwo(t)
+	topic, _ := w.Img.Topic("t")
+	var fails atomic.Bool
+	bad := vfs.Faulty(vfs.NewMem(), func(op vfs.Op) error {
+		if fails.Load() && strings.HasPrefix(op.Name, "/bad") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	for _, tt := range []struct {
+		name  string
+		fs    vfs.FS
+		isr   int // which of the two members stays
+		given bool
+	}{
+		{"the other leads", vfs.NewMem(), 1, true},
+		{"the sole member", vfs.NewMem(), 0, false},
+		{"a directory is offline", bad, 1, false},
+	} {
+		logs, stop := logsOn(t, tt.fs, "/bad", "/data")
+		if tt.fs == bad {
+			fails.Store(true)
+			other := kafka.TopicPartition{Topic: "other"}
+			if _, err := logs.Create(other, kafka.TopicID{1}, storage.DefaultConfig()); err == nil || logs.Dirs()[0].Offline == nil {
+				t.Fatalf("%v; %v", err, logs.Dirs()[0].Offline)
+			}
+		}
+		m := NewManager(self, logs, w.m.settings, quiet)
+		state := w.state().Clone()
+		state.ISR = state.ISR[tt.isr : tt.isr+1]
+		was, _ := state.Replica(self)
+		got := m.applyAll(t.Context(), w.Img, []change{{testTP, topic, state}}, 1)
+		want := []Assignment{{Partition: state.ID(), From: was.Dir}}
+		if !tt.given {
+			want = nil
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, want)
+		}
+		m.Close()
+		stop()
+	}
 }

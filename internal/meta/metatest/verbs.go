@@ -61,6 +61,7 @@ var verbs = map[string]Verb{
 	"isr":      changeISR,
 	"assign":   assign,
 	"resign":   resign,
+	"giveup":   giveUp,
 	"elect":    elect,
 	"reassign": reassign,
 	"holding":  holding,
@@ -399,6 +400,16 @@ func resign(_ *testing.T, w *World, d *datadriven.TestData) string {
 	a := Words{D: d}
 	id, _ := w.partition(a)
 	return w.batches(plan.Resign(w.Img, a.Node("id"), []plan.Loss{{Partition: id, LogMissing: d.HasArg("log-missing"), Anew: d.HasArg("anew")}}))
+}
+
+func giveUp(_ *testing.T, w *World, d *datadriven.TestData) string {
+	a := Words{D: d}
+	id, _ := w.partition(a)
+	bs, err := plan.GiveUp(w.Img, a.Node("id"), w.epoch(a.Node("id")), []plan.Waiver{{Partition: id, Dir: Dir(a.Str("dir", ""))}})
+	if err != nil {
+		return failed(err)
+	}
+	return w.batches(bs)
 }
 
 func elect(_ *testing.T, w *World, d *datadriven.TestData) string {

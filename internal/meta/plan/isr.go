@@ -174,6 +174,41 @@ func Resign(img *meta.Image, node kafka.NodeID, losses []Loss) []Batch {
 	return Batches(img.Keys(), []kv.Cmp{kv.Absent(img.Keys().Broker(node))}, changes)
 }
 
+// Waiver is a replica whose log is lost for good.
+type Waiver struct {
+	Partition meta.PartitionID
+	Dir       kafka.DirID // that the state names
+}
+
+// GiveUp plans that node has no copy any more, and is not eligible, where its log
+// is lost for good and the ISR goes on without it: the replica is made anew, and
+// follows. It is for a sole member of an ISR that came back without its log
+// (Resign leaves that) once another leads. States that name another directory by
+// now are left out. Refusal: STALE_BROKER_EPOCH.
+func GiveUp(img *meta.Image, node kafka.NodeID, brokerEpoch int64, lost []Waiver) ([]Batch, error) {
+	b, err := registered(img, node, brokerEpoch)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, l := range lost {
+		t, p, ok := img.Partition(l.Partition)
+		if !ok {
+			continue
+		}
+		r, has := p.Replica(node)
+		if _, counts := p.InSync(node); !has || counts || r.Dir != l.Dir || r.Dir == kafka.DirUnassigned {
+			continue
+		}
+		next := p.Clone()
+		next.Eligible = without(eligible(img, t, p), node)
+		unname(next.Replicas, node)
+		changes = append(changes, Change{Next: next, If: assumed(img, t, p, next)})
+	}
+	own := kv.CreatedAt(img.Keys().Broker(b.ID), b.Epoch)
+	return Batches(img.Keys(), []kv.Cmp{own}, changes), nil
+}
+
 func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID, l Loss) (Change, bool) {
 	was := p.Clone()
 	was.Eligible = without(eligible(img, t, p), node)
