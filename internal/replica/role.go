@@ -79,7 +79,9 @@ func (m *Manager) termOf(p *Partition, img *meta.Image, s *meta.Partition, epoch
 			t.others = append(t.others, r.Node)
 		}
 		if _, in := s.InSync(r.Node); !in {
-			t.view.Candidates = append(t.view.Candidates, candidate(img, r))
+			c := candidate(img, r)
+			c.Eligible = slices.ContainsFunc(s.Eligible, func(e meta.Replica) bool { return e.Node == r.Node })
+			t.view.Candidates = append(t.view.Candidates, c)
 		}
 	}
 	return t

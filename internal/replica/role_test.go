@@ -266,3 +266,19 @@ func TestManagerGivesUpWhatIsWaived(t *testing.T) {
 		stop()
 	}
 }
+
+// Deletion waits for a replica that may be elected when it returns (safety 17):
+// the leader knows which those are.
+func TestManagerKnowsEligibleLeaders(t *testing.T) {
+	w := newTwo(t)
+	state := w.state().Clone()
+	state.ISR = state.ISR[:1]
+	for _, eligible := range []bool{false, true} {
+		if state.Eligible = nil; eligible {
+			state.Eligible = state.Replicas[1:]
+		}
+		if c := w.m.termOf(w.partition("t", 0), w.Img, state, 1).view.Candidates; len(c) != 1 || c[0].Node != 2 || c[0].Eligible != eligible {
+			t.Errorf("eligible %t: %+v", eligible, c)
+		}
+	}
+}

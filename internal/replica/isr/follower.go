@@ -16,6 +16,8 @@ type Candidate struct {
 	// May: it is registered, does not shut down, and serves the directory that
 	// holds the replica (KIP-841, KIP-858).
 	May bool
+	// Eligible: it can be elected with what it has (KIP-966).
+	Eligible bool
 }
 
 // Claim is what a follower's Fetch says of its log. Only a fetch that was

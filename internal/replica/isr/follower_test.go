@@ -132,7 +132,7 @@ func TestMarkIsHeldByTheTrueISR(t *testing.T) {
 		candidates := func() (out []Candidate) {
 			for _, n := range rest {
 				if !slices.Contains(term.Committed, n) {
-					out = append(out, Candidate{n, 1, true})
+					out = append(out, Candidate{Node: n, BrokerEpoch: 1, May: true})
 				}
 			}
 			return out

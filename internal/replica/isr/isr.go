@@ -82,14 +82,15 @@ func offsetOf(positions []Position, n kafka.NodeID) int64 {
 	return positions[i].Offset
 }
 
-// LowWatermark is the offset below which no live replica has anything left:
-// the least log start over this replica's own, those of the ISR, and those of
-// registered candidates. -1: one of them has not told its own yet.
+// LowWatermark is the offset below which no replica has anything left that is
+// alive or may lead when it returns: the least log start over this replica's own,
+// those of the ISR, and those of candidates that are registered or eligible.
+// -1: one of them has not told its own yet.
 func LowWatermark(v View, own int64, followers []Follower) int64 {
 	low := own
 	for _, f := range followers {
-		registered := func(c Candidate) bool { return c.Node == f.Node && c.BrokerEpoch != 0 }
-		if slices.Contains(v.Committed, f.Node) || slices.ContainsFunc(v.Candidates, registered) {
+		counts := func(c Candidate) bool { return c.Node == f.Node && (c.BrokerEpoch != 0 || c.Eligible) }
+		if slices.Contains(v.Committed, f.Node) || slices.ContainsFunc(v.Candidates, counts) {
 			low = min(low, f.LogStart)
 		}
 	}

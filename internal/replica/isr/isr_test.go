@@ -89,9 +89,9 @@ func TestHighWatermarkIsHeldByBothISRs(t *testing.T) {
 }
 
 func TestLowWatermark(t *testing.T) {
-	v := View{Committed: nodes(1, 2), Candidates: []Candidate{{Node: 3, BrokerEpoch: 9}, {Node: 4}}}
-	at := func(two, three, four int64) []Follower {
-		return []Follower{{Node: 2, LogStart: two}, {Node: 3, LogStart: three}, {Node: 4, LogStart: four}}
+	v := View{Committed: nodes(1, 2), Candidates: []Candidate{{Node: 3, BrokerEpoch: 9}, {Node: 4}, {Node: 5, Eligible: true}}}
+	at := func(two, three, four, five int64) []Follower {
+		return []Follower{{Node: 2, LogStart: two}, {Node: 3, LogStart: three}, {Node: 4, LogStart: four}, {Node: 5, LogStart: five}}
 	}
 	for _, c := range []struct {
 		what      string
@@ -100,11 +100,12 @@ func TestLowWatermark(t *testing.T) {
 		want      int64
 	}{
 		{"alone", 5, nil, 5},
-		{"its own", 5, at(6, 6, 0), 5},
-		{"in sync", 5, at(3, 6, 0), 3},
-		{"catches up", 5, at(6, 2, 0), 2},
-		{"unknown", 5, at(6, -1, 0), -1},
-		{"only one that is gone", 5, at(5, 5, -1), 5},
+		{"its own", 5, at(6, 6, 0, 6), 5},
+		{"in sync", 5, at(3, 6, 0, 6), 3},
+		{"catches up", 5, at(6, 2, 0, 6), 2},
+		{"unknown", 5, at(6, -1, 0, 6), -1},
+		{"only one that is gone", 5, at(5, 5, -1, 5), 5},
+		{"gone, and may lead when it returns", 5, at(5, 5, 5, -1), -1},
 	} {
 		if got := LowWatermark(v, c.own, c.followers); got != c.want {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)
