@@ -66,8 +66,14 @@ func brokerBin(t testing.TB) string {
 
 func workDir(t testing.TB) string {
 	t.Helper()
+	return keptDir(t, "")
+}
+
+// keptDir is a directory that INTEROP_KEEP leaves there, beside the test's others.
+func keptDir(t testing.TB, suffix string) string {
+	t.Helper()
 	if keep := os.Getenv("INTEROP_KEEP"); keep != "" {
-		dir := filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "-"))
+		dir := filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "-")+suffix)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +102,14 @@ func startBrokerAt(t testing.TB, dir, listen string, settings ...string) *broker
 // launchBroker begins to start one.
 func launchBroker(t testing.TB, dir, listen string, settings ...string) *broker {
 	t.Helper()
-	args := []string{"serve"}
+	return launchBrokerIn(t, nil, dir, listen, settings...)
+}
+
+// launchBrokerIn begins to start one by a command that becomes the one after it,
+// as that of a namespace does.
+func launchBrokerIn(t testing.TB, inside []string, dir, listen string, settings ...string) *broker {
+	t.Helper()
+	args := append(slices.Clone(inside), brokerBin(t), "serve")
 	if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
 		args = append(args, "--data-dir", dir) // which would count for more
 	}
@@ -107,15 +120,30 @@ func launchBroker(t testing.TB, dir, listen string, settings ...string) *broker 
 	for _, s := range settings {
 		args = append(args, "--set", s)
 	}
-	b := &broker{t: t, dir: dir, cmd: exec.Command(brokerBin(t), args...), done: make(chan error, 1), log: newTail()}
+	b := &broker{t: t, dir: dir, cmd: exec.Command(args[0], args[1:]...), done: make(chan error, 1), log: newTail()}
 	b.cmd.Dir = t.TempDir()
-	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+	b.cmd.Stdout = b.output()
+	b.cmd.Stderr = b.cmd.Stdout
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { b.done <- b.cmd.Wait() }()
 	t.Cleanup(b.cleanup)
 	return b
+}
+
+// output takes what the broker says: its end is kept, and with INTEROP_KEEP all
+// of it, that of every start, beside its data.
+func (b *broker) output() io.Writer {
+	if os.Getenv("INTEROP_KEEP") == "" {
+		return b.log
+	}
+	f, err := os.OpenFile(b.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { f.Close() })
+	return io.MultiWriter(b.log, f)
 }
 
 func (b *broker) cleanup() {
@@ -130,7 +158,7 @@ func (b *broker) cleanup() {
 
 var (
 	readyLine = regexp.MustCompile(`(?i)\bready\b`)
-	address   = regexp.MustCompile(`(?:127\.0\.0\.1|localhost|\[::1\]):\d+`)
+	address   = regexp.MustCompile(`(?:\d+\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+`)
 )
 
 // awaitReady reads the address out of the one line that says so. The Kafka

@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // cluster is three brokers, each a process, that carry the metadata together.
@@ -20,7 +24,9 @@ type cluster struct {
 	t        *testing.T
 	dirs     [3]string
 	addrs    [3]string
-	peer     int // port of the metadata
+	peers    [3]string   // addresses of the metadata
+	inside   [3][]string // commands that run another one where the broker is to be; none: here
+	opts     []kgo.Opt   // by which this process reaches them
 	settings []string
 	nodes    [3]*broker
 }
@@ -49,28 +55,63 @@ func freePort(t *testing.T) int {
 func startCluster(t *testing.T, settings ...string) *cluster {
 	t.Helper()
 	needProcess(t)
-	peer, dir := freePort(t), workDir(t)
-	c := &cluster{t: t, peer: peer, settings: append([]string{
-		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d,2@127.0.0.2:%d,3@127.0.0.3:%d", peer, peer, peer),
+	c, peer := &cluster{t: t}, freePort(t)
+	for n := range c.nodes {
+		c.addrs[n], c.peers[n] = fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.%d:%d", n+1, peer)
+	}
+	c.start(settings...)
+	return c
+}
+
+// start starts the brokers, whose addresses are known.
+func (c *cluster) start(settings ...string) {
+	c.t.Helper()
+	c.settings = append([]string{
+		fmt.Sprintf("controller.quorum.voters=1@%s,2@%s,3@%s", c.peers[0], c.peers[1], c.peers[2]),
 		"controller.listener.names=CONTROLLER", "min.insync.replicas=2",
-	}, settings...)}
+	}, settings...)
+	dir := workDir(c.t)
 	for n := range c.nodes {
 		c.dirs[n] = filepath.Join(dir, strconv.Itoa(n+1))
-		c.addrs[n] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
 		c.launch(n)
 	}
 	for _, b := range c.nodes {
 		b.awaitReady()
 	}
-	return c
+	c.awaitKnown()
+}
+
+// awaitKnown waits until each broker knows all: the last may be ready before the
+// others have heard of it.
+func (c *cluster) awaitKnown() {
+	c.t.Helper()
+	cl, err := kgo.NewClient(append(slices.Clone(c.opts), kgo.SeedBrokers(c.addrs[:]...))...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	for _, b := range cl.SeedBrokers() {
+		for {
+			resp, err := b.Request(ctx, kmsg.NewPtrMetadataRequest())
+			if err == nil && len(resp.(*kmsg.MetadataResponse).Brokers) == len(c.nodes) {
+				break
+			}
+			if ctx.Err() != nil {
+				c.t.Fatalf("a broker does not know all others: %v", err)
+			}
+			pause(20 * time.Millisecond)
+		}
+	}
 }
 
 // launch begins to start a node.
 func (c *cluster) launch(n int) {
 	c.t.Helper()
-	c.nodes[n] = launchBroker(c.t, c.dirs[n], c.addrs[n], append([]string{
+	c.nodes[n] = launchBrokerIn(c.t, c.inside[n], c.dirs[n], c.addrs[n], append([]string{
 		fmt.Sprintf("node.id=%d", n+1),
-		fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://127.0.0.%d:%d", c.addrs[n], n+1, c.peer),
+		fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", c.addrs[n], c.peers[n]),
 	}, c.settings...)...)
 }
 

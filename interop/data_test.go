@@ -95,9 +95,9 @@ func (l load) check(t testing.TB, who string, p int, got []byte) {
 		who, p, len(got), len(l.want[p]), at, bytes.Count(l.want[p][:at], []byte("\n"))+1, got[at:], l.want[p][at:])
 }
 
-func admin(t testing.TB, addr string) *kadm.Client {
+func admin(t testing.TB, addr string, opts ...kgo.Opt) *kadm.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(addr, ",")...))
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(addr, ",")...)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +111,12 @@ func createTopic(t testing.TB, addr, prefix string, n int32, configs map[string]
 	return createReplicated(t, addr, prefix, n, 1, configs)
 }
 
-func createReplicated(t testing.TB, addr, prefix string, n int32, replicas int16, configs map[string]*string) string {
+func createReplicated(t testing.TB, addr, prefix string, n int32, replicas int16, configs map[string]*string, opts ...kgo.Opt) string {
 	t.Helper()
 	name := fmt.Sprintf("%s-%x", prefix, time.Now().UnixNano())
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := admin(t, addr).CreateTopic(ctx, n, replicas, configs, name); err != nil {
+	if _, err := admin(t, addr, opts...).CreateTopic(ctx, n, replicas, configs, name); err != nil {
 		t.Fatalf("create %s: %v", name, err)
 	}
 	return name

@@ -26,25 +26,34 @@ import (
 // a machine that does other things as well. A lost machine that led the metadata
 // is allowed more: their next leader grants every session its time anew.
 func TestFailover(t *testing.T) {
+	f := startFailover(t, startCluster(t, failoverSettings))
+	node := func(do func(*broker)) func(id int) { return func(id int) { do(f.nodes[id-1]) } }
+	f.measure(t, []failing{
+		{"killed leader", f.bystander, node((*broker).kill), f.launchAgain, time.Second},
+		{"killed quorum leader", f.quorumLeader, node((*broker).kill), f.launchAgain, 2500 * time.Millisecond},
+		{"killed controller", f.controller, node((*broker).kill), f.launchAgain, 2500 * time.Millisecond},
+		{"paused leader", f.bystander, node(pauseProcess), f.resume, 11 * time.Second},
+		{"paused quorum leader", f.quorumLeader, node(pauseProcess), f.resume, 14 * time.Second},
+		{"stopped leader", f.bystander, node((*broker).stop), f.launchAgain, time.Second},
+	})
+}
+
+// failing is a way to lose a broker.
+type failing struct {
+	name   string
+	victim func() int // node id
+	fault  func(id int)
+	heal   func(id int)
+	bound  time.Duration
+}
+
+// measure loses brokers in each of the ways, and reads everything back.
+func (f *failover) measure(t *testing.T, ways []failing) {
 	runs := 2
 	if n, err := strconv.Atoi(os.Getenv("INTEROP_RUNS")); err == nil {
 		runs = n
 	}
-	f := startFailover(t)
-	for _, k := range []struct {
-		name   string
-		victim func() int // node id
-		fault  func(*broker)
-		heal   func(id int)
-		bound  time.Duration
-	}{
-		{"killed leader", f.bystander, (*broker).kill, f.launchAgain, time.Second},
-		{"killed quorum leader", f.quorumLeader, (*broker).kill, f.launchAgain, 2500 * time.Millisecond},
-		{"killed controller", f.controller, (*broker).kill, f.launchAgain, 2500 * time.Millisecond},
-		{"paused leader", f.bystander, pauseProcess, f.resume, 11 * time.Second},
-		{"paused quorum leader", f.quorumLeader, pauseProcess, f.resume, 14 * time.Second},
-		{"stopped leader", f.bystander, (*broker).stop, f.launchAgain, time.Second},
-	} {
+	for _, k := range ways {
 		t.Run(k.name, func(t *testing.T) {
 			var gaps []time.Duration
 			runs := runs
@@ -57,7 +66,7 @@ func TestFailover(t *testing.T) {
 				w := f.write(int32(id - 1))
 				w.grow(20)
 				began := time.Now()
-				k.fault(f.nodes[id-1])
+				k.fault(id)
 				w.growSince(began, 20)
 				k.heal(id)
 				gaps = append(gaps, w.end(began))
@@ -96,9 +105,12 @@ type failover struct {
 	n     int
 }
 
-func startFailover(t *testing.T) *failover {
-	f := &failover{cluster: startCluster(t, "auto.leader.rebalance.enable=false"), topic: "failover"}
-	f.adm = admin(t, f.bootstrap())
+// failoverSettings has leaders stay where the test puts them.
+const failoverSettings = "auto.leader.rebalance.enable=false"
+
+func startFailover(t *testing.T, c *cluster) *failover {
+	f := &failover{cluster: c, topic: "failover"}
+	f.adm = admin(t, f.bootstrap(), c.opts...)
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = 30_000
 	topic := kmsg.NewCreateTopicsRequestTopic()
@@ -110,10 +122,10 @@ func startFailover(t *testing.T) *failover {
 	}
 	req.Topics = append(req.Topics, topic)
 	var err error
-	f.cl, err = kgo.NewClient(kgo.SeedBrokers(f.addrs[:]...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+	f.cl, err = kgo.NewClient(append(slices.Clone(c.opts), kgo.SeedBrokers(f.addrs[:]...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(20*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }), kgo.RecordRetries(1<<20),
 		// A machine that is lost answers nothing: the client has to give up by itself.
-		kgo.ProduceRequestTimeout(250*time.Millisecond), kgo.RequestTimeoutOverhead(250*time.Millisecond), kgo.DialTimeout(time.Second))
+		kgo.ProduceRequestTimeout(250*time.Millisecond), kgo.RequestTimeoutOverhead(250*time.Millisecond), kgo.DialTimeout(time.Second))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +316,7 @@ func (f *failover) readBack() {
 	}
 	for n := range f.acked {
 		end, _ := ends.Lookup(f.topic, int32(n))
-		r, err := kgo.NewClient(kgo.SeedBrokers(f.addrs[:]...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{f.topic: {int32(n): kgo.NewOffset().AtStart()}}))
+		r, err := kgo.NewClient(append(slices.Clone(f.opts), kgo.SeedBrokers(f.addrs[:]...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{f.topic: {int32(n): kgo.NewOffset().AtStart()}}))...)
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -46,20 +46,22 @@ type history struct {
 	final    []string // the command that reads everything in the end
 }
 
-func startHistory(t *testing.T, servers, topic string) *history {
+// startHistory starts the clients; inside is a command that runs another one
+// where they are to be.
+func startHistory(t *testing.T, servers, topic string, inside ...string) *history {
 	t.Helper()
-	h := &history{t: t, out: t.TempDir(), names: []string{"java", "python", "franz"}}
+	h := &history{t: t, out: keptDir(t, "-history"), names: []string{"java", "python", "franz"}}
 	args := func(name string) []string {
 		return []string{servers, topic, strconv.Itoa(partitions), name, "host", h.file(name)}
 	}
 	unheard := func(string) {}
 	franz := []string{recordBin(t), "-servers", servers, "-topic", topic, "-partitions", strconv.Itoa(partitions), "-groups", "java-group,python-group", "-client", "franz"}
 	h.programs = []*program{
-		startProgram(t, unheard, javaProgram(t, "History"), args("java")...),
-		startProgram(t, unheard, []string{pythonClients(t), filepath.Join("python", "history.py")}, args("python")...),
-		startProgram(t, unheard, franz[:1], append(slices.Clone(franz[1:]), "-out", h.file("franz"))...),
+		startProgram(t, unheard, slices.Concat(inside, javaProgram(t, "History")), args("java")...),
+		startProgram(t, unheard, slices.Concat(inside, []string{pythonClients(t), filepath.Join("python", "history.py")}), args("python")...),
+		startProgram(t, unheard, slices.Concat(inside, franz), "-out", h.file("franz")),
 	}
-	h.final = append(slices.Clone(franz), "-final", "-out", h.file("final"))
+	h.final = slices.Concat(inside, franz, []string{"-final", "-out", h.file("final")})
 	h.grows()
 	return h
 }
