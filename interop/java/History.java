@@ -183,12 +183,21 @@ public final class History {
         c.close();
     }
 
-    /** Asks for the marks of partitions and the offsets of the group. */
+    /** When the group's offsets were asked for, while that has no answer: 0 else. */
+    private static long offsetsAsked;
+
+    /**
+     * Asks for the marks of partitions and the offsets of the group. Where a call for offsets gave up, the next one may return the answer to its
+     * request, which the client keeps: then they were asked for by the first.
+     */
     private static void ask(KafkaConsumer<byte[], byte[]> c, Set<TopicPartition> all) {
         long begin = System.nanoTime();
         c.endOffsets(all).forEach((tp, offset) -> write("read", "-reader", begin, tp.partition(), ",\"high\":" + offset));
-        long asked = System.nanoTime();
+        if (offsetsAsked == 0) {
+            offsetsAsked = System.nanoTime();
+        }
         c.committed(all).forEach((tp, o) ->
-            write("fetch", "-reader", asked, tp.partition(), ",\"group\":\"" + client + "-group\",\"offset\":" + (o == null ? -1 : o.offset())));
+            write("fetch", "-reader", offsetsAsked, tp.partition(), ",\"group\":\"" + client + "-group\",\"offset\":" + (o == null ? -1 : o.offset())));
+        offsetsAsked = 0;
     }
 }
