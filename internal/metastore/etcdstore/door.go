@@ -160,6 +160,11 @@ func (d *door) sort(raw net.Conn) {
 	_ = c.SetDeadline(time.Time{})
 	var conn net.Conn = peeked{c, r}
 	if to == d.peers {
+		// Messages to a voter go out on a connection that it opened, and are few
+		// bytes: no write of them ever waits, so no deadline ends one whose other
+		// end is gone. Without this they are stuck in it for as long again as the
+		// voter was cut off, and two voters who see each other elect nobody.
+		lostAfter(raw, rafthttp.ConnWriteTimeout)
 		conn = impatient{conn}
 	}
 	select {

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package etcdstore
+
+import (
+	"net"
+	"time"
+)
+
+func lostAfter(net.Conn, time.Duration) {}
