@@ -18,6 +18,9 @@
 //	                    (default: fetched with pip into the cache)
 //	INTEROP_FULL        not empty: the long form of every test
 //	INTEROP_KILLS       how often the kill tests kill (default 5, full 50)
+//	INTEROP_RUNS        how often the failover tests lose a broker in each way
+//	INTEROP_MINUTES     TestNemesis makes faults at random for so long
+//	INTEROP_SEED        the seed of TestNemesis, to have its faults again
 //	INTEROP_CONSUME     the consume command, where it is not the broker's own
 //	INTEROP_KEEP        a directory: broker logs and data are left there
 package interop
