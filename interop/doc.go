@@ -22,5 +22,5 @@
 //	INTEROP_MINUTES     TestNemesis makes faults at random for so long
 //	INTEROP_SEED        the seed of TestNemesis, to have its faults again
 //	INTEROP_CONSUME     the consume command, where it is not the broker's own
-//	INTEROP_KEEP        a directory: broker logs and data are left there
+//	INTEROP_KEEP        a directory: broker logs, data and histories are left there
 package interop
