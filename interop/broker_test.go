@@ -73,7 +73,10 @@ func workDir(t testing.TB) string {
 func keptDir(t testing.TB, suffix string) string {
 	t.Helper()
 	if keep := os.Getenv("INTEROP_KEEP"); keep != "" {
-		dir := filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "-")+suffix)
+		dir, err := filepath.Abs(filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "-")+suffix))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
