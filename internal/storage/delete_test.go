@@ -4,7 +4,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/segment"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
@@ -47,4 +49,47 @@ func TestDeleteBesideFlush(t *testing.T) {
 		}
 	}
 	b.close()
+}
+
+// The recovery point of a log that was deleted says nothing of the next one of
+// its name (safety 13): what a kill finds of that is checked from its beginning.
+func TestRecoveryPointEndsWithItsLog(t *testing.T) {
+	fsys := vfs.NewMem()
+	b := openBox(t, fsys, managerConfig("/d"), false)
+	l := b.log(testConfig())
+	for range 10 {
+		b.append(l, values(5, "old")...)
+	}
+	if err := b.m.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.m.Delete(testTP, testID); err != nil {
+		t.Fatal(err)
+	}
+	id := kafka.TopicID{9}
+	l, err := b.m.Create(testTP, id, testConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := b.append(l, values(5, "new")...).Last + 1
+	at := l.Size()
+	b.append(l, values(5, "damaged")...)
+	name := l.dir.Join(segment.Name(0, segment.LogSuffix))
+	after := fsys.CrashClone(nil, vfs.ProcessKill)
+	b.crash()
+	f, err := after.OpenReadWrite(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{0xff}, at+batch.HeaderSize+3); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = openBox(t, after, managerConfig("/d"), false)
+	if l, ok := b.m.Get(testTP); !ok || l.TopicID() != id || l.End() != good {
+		t.Errorf("the log ends at %d, want %d", l.End(), good)
+	}
+	b.crash()
 }

@@ -154,8 +154,8 @@ func (l *Log) retainTo(now time.Time) int64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.active() != segs[n-1] || l.End() != segs[n-1].Next() || l.cutting {
-		return max(start, segs[n-1].Base()) // it was written to meanwhile
+	if l.active() != segs[n-1] || l.End() != bound || l.cutting {
+		return max(start, segs[n-1].Base()) // it was written to since it was looked at
 	}
 	if err := l.roll(now, l.End()); err != nil {
 		return max(start, segs[n-1].Base())
