@@ -324,6 +324,28 @@ func TestForeignClusterRefused(t *testing.T) {
 	again.parts.logs.Release()
 }
 
+// A metadata store that was set back, below what the log directories have seen of
+// their cluster, is refused, and the directories stay as they are (safety 15).
+func TestSetBackStoreRefused(t *testing.T) {
+	dir := t.TempDir()
+	mem := metastore.NewMem()
+	first := startWith(t, Options{store: mem, Set: []string{"log.dirs=" + dir}})
+	first.createTopic("t", 1)
+	first.end()
+	seen, err := mem.Rev(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := launch(t, Options{store: metastore.NewMem(), Set: []string{"log.dirs=" + dir}})
+	if err := again.wait(); err == nil || !strings.Contains(err.Error(), "it was set back to an older state") {
+		t.Errorf("%v", err)
+	}
+	back := startWith(t, Options{store: mem, Set: []string{"log.dirs=" + dir}})
+	if _, rev := back.b.parts.logs.Format(); rev > seen || back.term("t") < 0 {
+		t.Errorf("revision %d was seen, %d is noted; term %d", seen, rev, back.term("t"))
+	}
+}
+
 // Of brokers with empty directories that begin at once, one begins the cluster.
 func TestOneClusterOfMany(t *testing.T) {
 	mem := metastore.NewMem()

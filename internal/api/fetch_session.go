@@ -303,6 +303,7 @@ func (c *sessionCache) open(u *sessionUse, items []*fetchItem) int32 {
 	s := &session{byID: u.byID, epoch: 1, used: u.now, known: make(map[fetchKey]*fetchPartition, len(items))}
 	for _, it := range items {
 		p := it.fetchPartition
+		p.listed = false // by the next request
 		p.remember(it)
 		s.add(&p)
 	}

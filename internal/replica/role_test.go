@@ -154,6 +154,34 @@ func TestManagerLetsReplicasIn(t *testing.T) {
 	}
 }
 
+// A replica that a reassignment is adding does not count for
+// min.insync.replicas before it is in the ISR: the leader goes on (safety 30).
+func TestManagerDoesNotCountWhoIsAdded(t *testing.T) {
+	w := newTwo(t)
+	of := w.m.settings
+	w.m.settings = func(img *meta.Image, topic string) (storage.Config, Rules) {
+		cfg, rules := of(img, topic)
+		rules.MinInSync = 2
+		return cfg, rules
+	}
+	w.create("one", 1) // on this broker alone
+	w.apply(&w.Delta)
+	c, ok, err := plan.Reassign(w.Img, plan.Reassignment{Topic: "one", Replicas: []kafka.NodeID{self, 2}})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	w.Do(plan.Batches(w.Img.Keys(), nil, []plan.Change{c})[0].Txn)
+	w.apply(&w.Delta)
+	if topic, _ := w.Img.Topic("one"); len(topic.Partitions[0].Adding) != 1 {
+		t.Fatalf("%+v", topic.Partitions[0])
+	}
+	p := w.partition("one", 0)
+	put(t, p, records("a"), -1)
+	if hw := p.HighWatermark(); hw != 1 {
+		t.Errorf("mark %d", hw)
+	}
+}
+
 func TestManagerKeepsLeavingReplicasOut(t *testing.T) {
 	w := newTwo(t)
 	w.die()

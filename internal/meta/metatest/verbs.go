@@ -60,6 +60,7 @@ var verbs = map[string]Verb{
 	"config":   configure,
 	"isr":      changeISR,
 	"assign":   assign,
+	"move":     move,
 	"resign":   resign,
 	"giveup":   giveUp,
 	"elect":    elect,
@@ -390,6 +391,16 @@ func assign(_ *testing.T, w *World, d *datadriven.TestData) string {
 	id, _ := w.partition(a)
 	bs, err := plan.AssignDirs(w.Img, a.Node("id"), w.epoch(a.Node("id")),
 		[]plan.Assignment{{Partition: id, Dir: Dir(a.Str("dir", "")), HasLog: d.HasArg("has-log")}})
+	if err != nil {
+		return failed(err)
+	}
+	return w.batches(bs)
+}
+
+func move(_ *testing.T, w *World, d *datadriven.TestData) string {
+	a := Words{D: d}
+	id, _ := w.partition(a)
+	bs, err := plan.MoveDirs(w.Img, a.Node("id"), w.epoch(a.Node("id")), []plan.DirMove{{Partition: id, From: Dir(a.Str("from", "")), To: Dir(a.Str("to", ""))}})
 	if err != nil {
 		return failed(err)
 	}

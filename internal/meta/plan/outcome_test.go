@@ -140,6 +140,40 @@ func TestCollectedCreation(t *testing.T) {
 	}
 }
 
+// The last step of a creation finds the first one's mark, and takes it away: one
+// whose states the controller collected meanwhile never becomes a topic.
+func TestLastStepOfACreation(t *testing.T) {
+	w := oneBroker(t)
+	kept, collected := making(t, w, "kept", 200), making(t, w, "collected", 200)
+	last := kept.Steps() - 1
+	at := w.Do(kept.First).Rev
+	for n := range last + 1 {
+		if !w.Do(kept.Step(n, at)).Succeeded {
+			t.Fatalf("step %d failed", n)
+		}
+	}
+	topic, made := w.Img.Topic("kept")
+	if !made || len(topic.Partitions) != 200 {
+		t.Fatalf("made: %v", made)
+	}
+	if _, there := w.Store.Get(w.Img.Keys().Pending(topic.ID)); there {
+		t.Error("a topic that is made is still pending")
+	}
+
+	at = w.Do(collected.First).Rev
+	for n := range last {
+		w.Do(collected.Step(n, at))
+	}
+	w.Do(collected.Abandon(at)) // as the controller does
+	res := w.Do(collected.Step(last, at))
+	if _, _, err := collected.Outcome(res); res.Succeeded || !errors.Is(err, plan.ErrStale) {
+		t.Errorf("the last step after all was collected: %v, %v", res.Succeeded, err)
+	}
+	if _, made := w.Img.Topic("collected"); made {
+		t.Error("there is a topic without partitions")
+	}
+}
+
 // Refusals carry the protocol's code and Apache Kafka's sentence alone.
 func TestRefusal(t *testing.T) {
 	err := plan.CheckName("a/b")
