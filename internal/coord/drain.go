@@ -196,19 +196,18 @@ func (s *shard) flush(l *live) error {
 }
 
 // append writes the run's records: at once, but for a step that is larger than
-// what goes into one append.
+// what goes into one append. In a later term none is written: what was decided on
+// a state from before it would come into the state that is loaded for it.
 func (s *shard) append(l *live) error {
 	appends, records, err := l.writer.finish()
 	if err != nil || records == 0 {
 		return err
 	}
 	for _, buf := range appends {
-		res, err := l.part.Append(l.now, buf, replica.AppendOpts{Acks: -1, Origin: storage.FromCoordinator, AllowZstd: true})
+		o := replica.AppendOpts{Acks: -1, Origin: storage.FromCoordinator, AllowZstd: true, Term: &l.term.epoch}
+		res, err := l.part.Append(l.now, buf, o)
 		if err != nil {
 			return err
-		}
-		if res.Epoch != l.term.epoch {
-			return kerr.NotLeaderForPartition
 		}
 		l.written = res.Last + 1
 		s.r.cfg.Metrics.appends.Inc()

@@ -120,10 +120,46 @@ func TestLostBehindForeignMark(t *testing.T) {
 	})
 }
 
+// So it is while the mark is asked for, right behind an append: it is one of the
+// term only if that goes on behind it (safety 5).
+func TestLostBesideForeignMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p := active(t)
+		p.hold()
+		p.at(atMark, func() {
+			p.follow(1)
+			p.set(func() { p.hw = 100 })
+		})
+		g.refused("lost", ask("e", "a"), kerr.NotCoordinator)
+		if g.said() != "" {
+			t.Errorf("effects: %s", g.said())
+		}
+	})
+}
+
+// A machine whose term is over, and that was not told, writes nothing into a
+// later term of the same broker: another leader's records lie in between, and
+// what it decided was decided without them (safety 25).
+func TestStaleMachineWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p := active(t)
+		g.do("before", put("a", "1"), "")
+		p.at(atAppend, func() { p.follow(1); p.lead(2) })
+		g.refused("stale", ask("e", "a"), kerr.NotCoordinator)
+		if n := len(p.batches()); n != 1 || g.said() != "" {
+			t.Errorf("%d batches, effects %q", n, g.said())
+		}
+		g.r.Elected(0, 2)
+		synctest.Wait()
+		g.do("after", get("a"), "1")
+		g.agrees()
+	})
+}
+
 // A run that began under one machine appends while the next one loads: the
-// next one has the record, too.
+// next one has the record, too. In a later term there is none to have.
 func TestAppendBesideLoad(t *testing.T) {
-	for _, epoch := range []kafka.LeaderEpoch{0, 1} {
+	for epoch, want := range map[kafka.LeaderEpoch]string{0: "1", 1: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			g, p := active(t)
 			p.at(atAppend, func() {
@@ -135,7 +171,7 @@ func TestAppendBesideLoad(t *testing.T) {
 			g.refused("under way", put("a", "1"), kerr.NotCoordinator)
 			synctest.Wait()
 			g.agrees()
-			g.do("read", get("a"), "1")
+			g.do("read", get("a"), want)
 		})
 	}
 }

@@ -186,7 +186,7 @@ func (p *part) appendLocked(buf []byte, o replica.AppendOpts) (res replica.Appen
 	switch {
 	case err != nil:
 		return res, w, err
-	case !p.leads:
+	case !p.leads, o.Term != nil && *o.Term != p.epoch:
 		return res, w, kerr.NotLeaderForPartition
 	case p.admit != nil && o.Acks == -1:
 		return res, w, p.admit

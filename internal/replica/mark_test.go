@@ -1,72 +1,75 @@
 package replica
 
 import (
-	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
-	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
 // A high watermark that was told before a restart is not told lower after it:
 // whoever finds the partition leading finds the mark of a single replica at
-// what it has on disk, not at the checkpoint's.
+// what it has on disk, not at the checkpoint's. The log is told of the mark under
+// a lock of its own, which a write holds here: until then nobody leads.
 func TestMarkBeforeRole(t *testing.T) {
-	m := storage.New(storage.ManagerConfig{Dirs: []string{"/d"}, NodeID: 1}, vfs.NewMem(), nil, nil)
-	if err := m.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	raw := batchOf(t, "v")
-	for i := range int32(300) {
-		tp := kafka.TopicPartition{Topic: "t", Partition: i}
-		log, err := m.Create(tp, kafka.TopicID{1}, storage.DefaultConfig())
-		if err != nil {
-			t.Fatal(err)
+	stuck, release := make(chan struct{}), make(chan struct{})
+	var held atomic.Bool
+	fsys := vfs.Faulty(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && held.CompareAndSwap(true, false) {
+			close(stuck)
+			<-release
 		}
-		if _, err := log.Append(time.Now(), append([]byte(nil), raw...), 0, storage.FromClient); err != nil {
-			t.Fatal(err)
-		}
-		if err := log.Sync(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		p := newPartition(tp, 1, log, Rules{MinInSync: 1, Durable: true})
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				for {
-					if _, leads := p.Leading(); leads {
-						break
-					}
-				}
-				if res, err := p.Read(time.Now(), ReadReq{Offset: 1, Epoch: -1, LastEpoch: -1}); err != nil || res.HW != 1 {
-					t.Errorf("high watermark %d, want 1: %v", res.HW, err)
-				}
-			})
-		}
-		view := isr.View{Committed: []kafka.NodeID{1}, Replicas: 1, MinInSync: 1}
-		if err := p.enter(term{epoch: 1, leader: true, view: view}); err != nil {
-			t.Fatal(err)
-		}
-		wg.Wait()
-	}
-	if err := m.Close(0); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func batchOf(t *testing.T, value string) []byte {
-	t.Helper()
-	var b batch.Builder
-	b.Reset(batch.Options{})
-	b.Append(1, nil, []byte(value))
-	raw, _, err := b.Build(nil)
+		return nil
+	})
+	logs, _ := logsOn(t, fsys, "/d")
+	log, err := logs.Create(testTP, kafka.TopicID{1}, storage.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return raw
+	var open batch.Builder
+	open.Reset(batch.Options{Transactional: true, Producer: &batch.Producer{ID: 1}})
+	open.Append(1, nil, []byte("v"))
+	raw, _, err := open.Build(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(testAt, raw, 0, storage.FromClient); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := newPartition(testTP, self, log, Rules{MinInSync: 1, Durable: true})
+	if hw := p.HighWatermark(); hw != 0 {
+		t.Fatalf("mark %d before the term", hw)
+	}
+	held.Store(true)
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, err := log.Append(testAt, records("w"), 0, storage.FromClient); err != nil {
+			t.Error(err)
+		}
+	})
+	<-stuck
+	both.Go(func() {
+		if err := p.enter(term{epoch: 1, leader: true, of: self, view: alone}); err != nil {
+			t.Error(err)
+		}
+	})
+	for p.HighWatermark() == 0 {
+		runtime.Gosched()
+	}
+	if _, leads := p.Leading(); leads {
+		t.Error("it leads before its mark is there")
+	}
+	close(release)
+	both.Wait()
+	if _, leads := p.Leading(); !leads || p.HighWatermark() < 1 {
+		t.Errorf("it leads %t, with mark %d", leads, p.HighWatermark())
+	}
 }

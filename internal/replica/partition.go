@@ -266,6 +266,9 @@ type AppendOpts struct {
 	// AllowZstd is false for Produce versions below 7, whose consumers may not
 	// know the codec (KIP-110).
 	AllowZstd bool
+	// Term, where it is set, is the leader epoch that what is appended was decided
+	// in: in another one it is refused.
+	Term *kafka.LeaderEpoch
 }
 
 // AppendResult is taken under the partition's mutex, so it is bound to the
@@ -318,6 +321,9 @@ func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (Appen
 	r := p.role.Load()
 	if err := r.err(); err != nil {
 		return AppendResult{}, wakeUps{}, err
+	}
+	if o.Term != nil && *o.Term != r.epoch {
+		return AppendResult{}, wakeUps{}, fmt.Errorf("%w: leader epoch %d is over", kerr.NotLeaderForPartition, *o.Term)
 	}
 	if o.Acks == -1 && !p.view.Enough() {
 		return AppendResult{}, wakeUps{}, fmt.Errorf("%w: %d in sync, %d required", kerr.NotEnoughReplicas,

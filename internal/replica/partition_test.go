@@ -244,6 +244,22 @@ func TestHighWatermarkNeverGoesBack(t *testing.T) {
 	watchers.Wait()
 }
 
+// What was decided in a term that is over is not written in a later one, though
+// this broker leads again (safety 25).
+func TestAppendWithinItsTerm(t *testing.T) {
+	p := partitionOn(t, newDisk(), false)
+	was := kafka.LeaderEpoch(0)
+	if _, err := p.Append(testAt, records("a"), AppendOpts{Acks: 1, Term: &was}); err != nil {
+		t.Fatal(err)
+	}
+	lead(t, p, 1, alone)
+	_, err := p.Append(testAt, records("b"), AppendOpts{Acks: 1, Term: &was})
+	wantErr(t, "of an earlier term", err, kerr.NotLeaderForPartition)
+	if end := p.Log().End(); end != 1 {
+		t.Errorf("the log ends at %d", end)
+	}
+}
+
 func TestMinInSync(t *testing.T) {
 	p := partitionOn(t, newDisk(), false)
 	small := isr.View{Committed: []kafka.NodeID{self}, Replicas: 3, MinInSync: 2}
