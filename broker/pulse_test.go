@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,6 +181,7 @@ func TestCondemned(t *testing.T) {
 	if may(one, patient{node: 2, epoch: g.epoch - 1}) {
 		t.Error("the session of another registration is ended")
 	}
+	was := one.registered(2)
 	leaving, err := plan.SetLeaving(one.image(), 2, g.epoch)
 	if err != nil {
 		t.Fatal(err)
@@ -193,5 +195,58 @@ func TestCondemned(t *testing.T) {
 	}
 	if may(one, who) {
 		t.Error("the session of a broker that is leaving is ended")
+	}
+	// A look at the image that is older than the registration ends nothing.
+	if gone, err := one.b.parts.pulse.revoke(one.ctx(), was); gone || err != nil {
+		t.Errorf("the session of a registration that changed is ended: %t, %v", gone, err)
+	}
+	if _, err := mem.Renew(t.Context(), g.lease); err != nil {
+		t.Errorf("its lease: %v", err)
+	}
+}
+
+// counting is a store that counts the sessions that are ended.
+type counting struct {
+	metastore.Store
+	ended atomic.Int32
+}
+
+func (c *counting) Revoke(context.Context, int64) error {
+	c.ended.Add(1)
+	return nil
+}
+
+// A session is ended only where a connection was there and ended, and the port
+// refuses each of three times then (safety 34).
+func TestPulse(t *testing.T) {
+	mem := metastore.NewMem()
+	p := startOn(t, mem, "1", "barnabas.cluster.id=c")
+	g := newGhost(t, mem, "c", "ghost", false)
+	p.awaitImage(func() bool { return p.registered(2) != nil })
+	const ended, refused, held = 'e', 'r', 'h'
+	for dials, want := range map[string]int32{"rrrrrrh": 0, "errh": 0, "ereerrh": 0, "errrh": 1} {
+		store := &counting{Store: mem}
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		dial := func(ctx context.Context, _ string) (net.Conn, error) {
+			what := dials[n]
+			n++
+			if what == refused {
+				return nil, syscall.ECONNREFUSED
+			}
+			here, there := net.Pipe()
+			if what == ended {
+				there.Close()
+			} else {
+				cancel()
+			}
+			return here, ctx.Err()
+		}
+		feeling := &pulse{self: 1, keeper: p.b.parts.keeper, store: store, valid: func() bool { return true }, dial: dial, log: quiet}
+		feeling.feel(ctx, patient{node: 2, epoch: g.epoch})
+		if got := store.ended.Load(); got != want || n != len(dials) {
+			t.Errorf("%s: %d sessions ended after %d dials, want %d", dials, got, n, want)
+		}
+		cancel()
 	}
 }

@@ -228,6 +228,34 @@ func TestSessionCountsFromSending(t *testing.T) {
 	})
 }
 
+// unrenewed is a store that grants, and does not renew.
+type unrenewed struct{ metastore.Store }
+
+func (unrenewed) Renew(context.Context, int64) (time.Duration, error) {
+	return 0, metastore.ErrUnavailable
+}
+
+// Nor is a lease that was asked for before the machine slept worth more than is
+// left of it.
+func TestSessionCountsFromAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubble{T: t, mem: metastore.NewMem(), start: time.Now(), ended: make(chan error, 1)}
+		b.mem.Stall(true)
+		b.s = metastore.NewSession(unrenewed{b.mem}, metastore.SessionConfig{TTL: ttl, Clock: b.clock})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { b.ended <- b.s.Run(ctx) }()
+		time.Sleep(ttl / 12)
+		b.skew.Store(int64(ttl))
+		b.mem.Stall(false)
+		if _, err := b.s.Lease(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.valid(false, "granted, and asked for a TTL ago")
+		cancel()
+		<-b.ended
+	})
+}
+
 func TestSessionLosesRegistration(t *testing.T) {
 	inBubble(t, ttl, false, func(b *bubble) {
 		key, _ := b.register()
