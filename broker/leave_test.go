@@ -1,6 +1,10 @@
 package broker
 
 import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -184,5 +188,33 @@ func (p *process) placed(name string, replicas [][]kafka.NodeID) {
 	}
 	if _, err := p.b.parts.cluster.CreateTopic(p.ctx(), wish, false); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// revoking is a store that tells of the end of a session before it ends it.
+type revoking struct {
+	metastore.Store
+	before func()
+}
+
+func (r *revoking) Revoke(ctx context.Context, lease int64) error {
+	r.before()
+	return r.Store.Revoke(ctx, lease)
+}
+
+// A registration is given up once everything is flushed and marked clean: who
+// comes after it finds a log that is whole (safety 35).
+func TestMarkedCleanBeforeItGoes(t *testing.T) {
+	dir := t.TempDir()
+	var marks []bool
+	marked := func() {
+		_, err := os.Stat(filepath.Join(dir, ".kafka_cleanshutdown"))
+		marks = append(marks, err == nil)
+	}
+	p := startWith(t, Options{store: &revoking{metastore.NewMem(), marked}, Set: []string{"log.dirs=" + dir}})
+	p.createTopic("t", 1)
+	p.end()
+	if !slices.Equal(marks, []bool{true}) {
+		t.Errorf("marked clean when the registration was given up: %v", marks)
 	}
 }
