@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -216,5 +217,40 @@ func TestMarkedCleanBeforeItGoes(t *testing.T) {
 	p.end()
 	if !slices.Equal(marks, []bool{true}) {
 		t.Errorf("marked clean when the registration was given up: %v", marks)
+	}
+}
+
+// A broker that stops waits for the others: while the controller has not heard of
+// it yet, it keeps what it leads, and its registration (safety 35).
+func TestStopWaitsForTheOthers(t *testing.T) {
+	gone, release := make(chan struct{}), make(chan struct{})
+	var deaf, early atomic.Bool
+	store := &revoking{metastore.NewMem(), sync.OnceFunc(func() {
+		early.Store(deaf.Load())
+		close(gone)
+	})}
+	stays, goes := pair(t, store)
+	var once sync.Once
+	carryOut := stays.hook(func(img *meta.Image) {
+		if b, there := img.Broker(2); there && b.Leaving {
+			once.Do(func() {
+				deaf.Store(true)
+				go func() {
+					select {
+					case <-gone: // it did not wait
+					case <-time.After(500 * time.Millisecond):
+					}
+					close(release)
+				}()
+				<-release
+				deaf.Store(false)
+			})
+		}
+	})
+	defer carryOut()
+	goes.end()
+	stays.awaitImage(func() bool { return stays.registered(2) == nil && led(stays, 0, 1) && led(stays, 1, 1) })
+	if early.Load() {
+		t.Error("it went before others could take over")
 	}
 }
