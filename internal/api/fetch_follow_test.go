@@ -40,7 +40,7 @@ func newLed(t *testing.T) *led {
 	l.m = replica.NewManager(1, logs, func(*meta.Image, string) (storage.Config, replica.Rules) {
 		cfg := storage.DefaultConfig()
 		cfg.Durable = false
-		return cfg, replica.Rules{Batch: batch.Rules{MaxMessageBytes: 1 << 20}, MinInSync: 1, Lag: time.Hour}
+		return cfg, replica.Rules{Batch: batch.Rules{MaxMessageBytes: 1 << 20, TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 1 << 60}, MinInSync: 1, Lag: time.Hour}
 	}, slog.New(slog.DiscardHandler))
 	l.m.Propose = func(p replica.Proposal) { l.asked = append(l.asked, p) }
 	l.a = New(Deps{
