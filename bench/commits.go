@@ -217,7 +217,7 @@ func closeAll(ws []*committer) {
 	}
 }
 
-func runCommits(addr, topic string, pid int) result {
+func runCommits(addr, topic string, pid pids) result {
 	ws := committers(addr, topic)
 	defer closeAll(ws)
 	commitFor(ws, 200*time.Millisecond)
@@ -229,7 +229,7 @@ func runCommits(addr, topic string, pid int) result {
 	m := float64(len(h.d)) / 1e6
 	r := result{"commits_per_s": int64(m * 1e6 / u.wall), "offsets_per_s": int64(m * 1e6 * float64(*nparts) / u.wall), "secs": r2(u.wall), "stall": r2(u.stalled / u.wall),
 		"client_cpu_s_per_M": r2(u.client / m)}
-	if pid > 0 {
+	if len(pid) > 0 {
 		r["broker_cpu_s_per_M"] = r2(u.broker / m)
 		r["commits_per_cpu_s"] = int64(m * 1e6 / u.broker)
 		r["rss_MiB"] = mib(rss(pid))

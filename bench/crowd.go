@@ -163,12 +163,12 @@ func (c child) stop() float64 {
 // of three pests, each time after a run alone: connections that come and go,
 // readers that ask for much and take little, and writers that send their
 // requests a few bytes at a time.
-func runNeighbour(ctx context.Context, addr string, pid int) result {
+func runNeighbour(ctx context.Context, addr string, pid pids) result {
 	topic := makeTopic(ctx, addr, *nparts)
 	defer dropTopic(ctx, addr, topic)
 	full := makeTopic(ctx, addr, 1)
 	defer dropTopic(ctx, addr, full)
-	rawProduce(addr, full, 256<<20, 0, 1<<20, 1)
+	rawProduce(byLeader(leaders(addr, full, 1)), full, 256<<20, 0, 1<<20)
 	r, worst := result{}, 0.0
 	for _, pest := range []string{"flood", "readers", "writers"} {
 		alone := runRawLatency(addr, topic, pid)

@@ -14,12 +14,12 @@ func load(ctx context.Context, addr string) string {
 		return t
 	}
 	t := makeTopic(ctx, addr, *nparts)
-	rawProduce(addr, t, *preload, 0, min(256<<10, *fetchMax*4/5), *nparts)
+	rawProduce(byLeader(leaders(addr, t, *nparts)), t, *preload, 0, min(256<<10, *fetchMax*4/5))
 	loaded[addr] = t
 	return t
 }
 
-func runFetch(ctx context.Context, addr string, pid int) result {
+func runFetch(ctx context.Context, addr string, pid pids) result {
 	t := load(ctx, addr)
 	return measure(pid, func() (int64, int64) {
 		var bytes, recs int64

@@ -42,7 +42,7 @@ func dialAll(addr string, n int) []*rawConn {
 }
 
 // runGroups keeps -groups groups of -members members alive.
-func runGroups(addr, topic string, pid int) result {
+func runGroups(addr, topic string, pid pids) result {
 	total := *ngroups * *members
 	awaitCoordinator(addr, "bench")
 	before := rss(pid)
@@ -77,7 +77,7 @@ func runGroups(addr, topic string, pid int) result {
 	r := result{"members": total, "groups": *ngroups, "stable_s": r2(stable.Seconds()), "groups_not_stable": unstable,
 		"heartbeats_per_s": r1(float64(sent) / u.wall), "rebalances_after_stable": n.rebalances.Load(), "stall": r2(u.stalled / u.wall),
 		"rss_before_MiB": mib(before), "rss_connected_MiB": mib(connected), "rss_stable_MiB": mib(after)}
-	if pid > 0 {
+	if len(pid) > 0 {
 		r["KiB_per_conn"] = r2(float64(connected-before) / 1024 / float64(total))
 		r["KiB_per_member"] = r2(float64(after-connected) / 1024 / float64(total))
 		r["KiB_per_member_and_conn"] = r2(float64(after-before) / 1024 / float64(total))

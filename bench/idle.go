@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func runConns(addr string, pid int) result {
+func runConns(addr string, pid pids) result {
 	r0 := rss(pid)
 	cs := make([]*rawConn, 0, *n)
 	t := time.Now()
@@ -30,7 +30,7 @@ func runConns(addr string, pid int) result {
 	return r
 }
 
-func runParts(ctx context.Context, addr string, pid int) result {
+func runParts(ctx context.Context, addr string, pid pids) result {
 	r0 := rss(pid)
 	t := time.Now()
 	name := makeTopic(ctx, addr, *n)
@@ -41,9 +41,12 @@ func runParts(ctx context.Context, addr string, pid int) result {
 	return r
 }
 
-func fds(pid int) int {
-	e, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	return len(e)
+func fds(pid pids) (n int) {
+	for _, id := range pid {
+		e, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", id))
+		n += len(e)
+	}
+	return n
 }
 
 // runStart times exec to first ApiVersions answer, then idle RSS and idle CPU.
@@ -68,9 +71,10 @@ func runStart(addr string) result {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(2 * time.Second)
-	c0 := procCPU(c.Process.Pid)
+	pid := pids{c.Process.Pid}
+	c0 := procCPU(pid)
 	time.Sleep(3 * time.Second)
-	r := result{"start_ms": r1(float64(el.Microseconds()) / 1000), "rss_idle_MiB": r1(float64(rss(c.Process.Pid)) / (1 << 20)), "idle_cpu_pct": r2((procCPU(c.Process.Pid) - c0) / 3 * 100)}
+	r := result{"start_ms": r1(float64(el.Microseconds()) / 1000), "rss_idle_MiB": r1(float64(rss(pid)) / (1 << 20)), "idle_cpu_pct": r2((procCPU(pid) - c0) / 3 * 100)}
 	t = time.Now()
 	c.Process.Signal(syscall.SIGTERM)
 	done := make(chan bool)

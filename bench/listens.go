@@ -11,14 +11,16 @@ import (
 	"time"
 )
 
-// mustListen ends the run when the process that would be measured is not the
-// one that answers at addr: another broker may have taken the port before it.
-func mustListen(addr string, pid int) {
-	if pid <= 0 {
+// mustListen ends the run when none of the processes that would be measured is
+// the one that answers at addr: another broker may have taken the port before it.
+func mustListen(addr string, pid pids) {
+	if len(pid) == 0 {
 		return
 	}
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-		log.Fatalf("there is no process %d", pid)
+	for _, id := range pid {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", id)); err != nil {
+			log.Fatalf("there is no process %d", id)
+		}
 	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -26,17 +28,27 @@ func mustListen(addr string, pid int) {
 	}
 	dialUntil(addr, time.Minute).c.Close() // it may still be starting
 	want, _ := strconv.Atoi(port)
-	sockets := listeners(pid, want)
-	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	if err != nil || len(fds) == 0 {
-		return // another user's
-	}
-	for _, fd := range fds {
-		if to, _ := os.Readlink(fd); sockets[to] {
+	for _, id := range pid {
+		if listensOn(id, want) {
 			return
 		}
 	}
-	log.Fatalf("process %d does not listen on %s", pid, addr)
+	log.Fatalf("process %v does not listen on %s", pid, addr)
+}
+
+// listensOn is true, too, of another user's process: its sockets are hidden.
+func listensOn(pid, port int) bool {
+	sockets := listeners(pid, port)
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(fds) == 0 {
+		return true
+	}
+	for _, fd := range fds {
+		if to, _ := os.Readlink(fd); sockets[to] {
+			return true
+		}
+	}
+	return false
 }
 
 // listeners are the sockets that wait for connections on a port, as links of

@@ -16,14 +16,16 @@ import (
 
 var (
 	bootstrap = flag.String("bootstrap", "127.0.0.1:9092", "broker under test")
-	pidFlag   = flag.Int("pid", 0, "its process id (for CPU and RSS); 0: not measured")
+	pidFlag   = pidsFlag("pid", "its process id (for CPU and RSS); those of a cluster, separated by commas, count as one; 0: not measured")
 	ref       = flag.String("ref", "", "reference broker; runs alternate ref, test, ref, test ... and a ratio line follows")
-	refPid    = flag.Int("refpid", 0, "its process id")
+	refPid    = pidsFlag("refpid", "its process id, or several")
 	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start | commits | groups | rebalance | reload | crowd | neighbour | soak")
 	reps      = flag.Int("reps", 3, "runs per broker")
 	dur       = flag.Duration("d", 4*time.Second, "length of a run")
 	size      = flag.Int("size", 1024, "record value bytes")
 	nparts    = flag.Int("parts", 1, "partitions")
+	rf        = flag.Int("rf", 1, "replication factor of the topics made")
+	refRF     = flag.Int("refrf", 0, "the same on the reference; 0: as -rf")
 	nclients  = flag.Int("clients", 1, "client connections or clients")
 	linger    = flag.Duration("linger", 0, "producer linger")
 	batch     = flag.Int("batch", 1<<20, "producer max batch bytes (raw: exact batch size)")
@@ -43,7 +45,7 @@ var (
 	cmd       = flag.String("cmd", "", "shell command that starts the broker, for start, reload, crowd and soak; it is ended after")
 	fetchMax  = flag.Int("fetchmax", 1<<20, "fetch max bytes per partition")
 	delTopic  = flag.Bool("deltopic", true, "delete topics made")
-	warmup    = flag.Duration("warmup", 0, "load each broker for so long before the first run (commits)")
+	warmup    = flag.Duration("warmup", 0, "load each broker for so long before the first run")
 	ngroups   = flag.Int("groups", 0, "groups")
 	members   = flag.Int("members", 0, "members of a group")
 	protocol  = flag.String("protocol", "classic", "classic | consumer (rebalance)")
@@ -73,7 +75,7 @@ func applyDefaults() {
 
 type result map[string]any
 
-func one(addr string, pid int) result {
+func one(addr string, pid pids) result {
 	ctx := context.Background()
 	switch *mode {
 	case "produce":
@@ -125,6 +127,18 @@ func one(addr string, pid int) result {
 	return nil
 }
 
+// warm is a run whose figures do not count: a JVM compiles while it works.
+func warm(addr string, pid pids) {
+	if *mode == "commits" {
+		warmCommits(context.Background(), addr)
+		return
+	}
+	d := *dur
+	*dur = *warmup
+	one(addr, pid)
+	*dur = d
+}
+
 func median(rs []result) result {
 	m := result{}
 	for k, v := range rs[0] {
@@ -168,12 +182,11 @@ func main() {
 	if *ref != "" {
 		mustListen(*ref, *refPid)
 	}
-	if *mode == "commits" && *warmup > 0 {
-		for _, addr := range []string{*ref, *bootstrap} {
-			if addr != "" {
-				warmCommits(context.Background(), addr)
-			}
+	if *warmup > 0 {
+		if *ref != "" {
+			warm(*ref, *refPid)
 		}
+		warm(*bootstrap, *pidFlag)
 	}
 	var test, base []result
 	for i := 0; i < *reps; i++ {

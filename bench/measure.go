@@ -1,9 +1,11 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,7 +15,7 @@ import (
 // usage is what a stretch of time took, in seconds.
 type usage struct{ wall, broker, client, stalled float64 }
 
-func during(pid int, f func()) usage {
+func during(pid pids, f func()) usage {
 	var s0, s1 syscall.Rusage
 	b0 := procCPU(pid)
 	p0 := psi()
@@ -27,18 +29,25 @@ func during(pid int, f func()) usage {
 }
 
 // measure runs f between two readings of the clocks.
-func measure(pid int, f func() (bytes, recs int64)) result {
+func measure(pid pids, f func() (bytes, recs int64)) result {
 	var bytes, recs int64
 	u := during(pid, func() { bytes, recs = f() })
 	gb := float64(bytes) / 1e9
 	r := result{"MBps": r1(float64(bytes) / 1e6 / u.wall), "recps": int64(float64(recs) / u.wall), "secs": r2(u.wall), "stall": r2(u.stalled / u.wall),
 		"client_cpu_s_per_GB": r2(u.client / gb)}
-	if pid > 0 {
+	if len(pid) > 0 {
 		r["broker_cpu_s_per_GB"] = r2(u.broker / gb)
 		r["broker_MBps_per_core"] = r1(float64(bytes) / 1e6 / u.broker)
 		r["rss_MiB"] = mib(rss(pid))
 	}
 	return r
+}
+
+// copied adds what the brokers wrote in all: each byte once for each replica.
+func (r result) copied(addr string) {
+	if v, ok := r["broker_MBps_per_core"].(float64); ok {
+		r["written_MBps_per_core"] = r1(v * float64(replicas(addr)))
+	}
 }
 
 func mib(n int64) float64 { return r1(float64(n) / (1 << 20)) }
@@ -49,27 +58,63 @@ func ru(r syscall.Rusage) float64 {
 	return float64(r.Utime.Sec+r.Stime.Sec) + float64(r.Utime.Usec+r.Stime.Usec)/1e6
 }
 
-func procCPU(pid int) float64 {
-	if pid <= 0 {
-		return 0
+// pids are the processes that make up the broker under test: one, or those of a
+// cluster, whose CPU and memory are added up.
+type pids []int
+
+func (p pids) String() string {
+	out := make([]string, len(p))
+	for i, id := range p {
+		out[i] = strconv.Itoa(id)
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	s := string(b)
-	f := strings.Fields(s[strings.LastIndexByte(s, ')')+2:])
-	var u, k float64
-	fmt.Sscan(f[11], &u)
-	fmt.Sscan(f[12], &k)
-	return (u + k) / 100
+	return strings.Join(out, ",")
 }
 
-func rss(pid int) int64 {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	var a, r int64
-	fmt.Sscan(string(b), &a, &r)
-	return r * int64(os.Getpagesize())
+// Set is for the flag package.
+func (p *pids) Set(v string) error {
+	*p = nil
+	for s := range strings.SplitSeq(v, ",") {
+		id, err := strconv.Atoi(s)
+		if err != nil {
+			return err
+		}
+		if id > 0 {
+			*p = append(*p, id)
+		}
+	}
+	return nil
+}
+
+func pidsFlag(name, usage string) *pids {
+	p := &pids{}
+	flag.Var(p, name, usage)
+	return p
+}
+
+func procCPU(pid pids) (seconds float64) {
+	for _, id := range pid {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		if err != nil {
+			continue
+		}
+		s := string(b)
+		f := strings.Fields(s[strings.LastIndexByte(s, ')')+2:])
+		var u, k float64
+		fmt.Sscan(f[11], &u)
+		fmt.Sscan(f[12], &k)
+		seconds += (u + k) / 100
+	}
+	return seconds
+}
+
+func rss(pid pids) (bytes int64) {
+	for _, id := range pid {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", id))
+		var a, r int64
+		fmt.Sscan(string(b), &a, &r)
+		bytes += r * int64(os.Getpagesize())
+	}
+	return bytes
 }
 
 // psi is the machine's total CPU stall time in seconds: how much others disturbed the run.

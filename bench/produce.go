@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-func runProduce(ctx context.Context, addr string, pid int) result {
+func runProduce(ctx context.Context, addr string, pid pids) result {
 	topic := makeTopic(ctx, addr, *nparts)
 	defer dropTopic(ctx, addr, topic)
 	cls := make([]*kgo.Client, *nclients)
@@ -60,6 +60,7 @@ func runProduce(ctx context.Context, addr string, pid int) result {
 		cl.Close()
 	}
 	h.into(r, "")
+	r.copied(addr)
 	if f := fails.Load(); f > 0 {
 		r["fails"] = f
 	}
@@ -68,7 +69,7 @@ func runProduce(ctx context.Context, addr string, pid int) result {
 
 // runLatency offers -rate records a second on a fixed timetable; latency counts
 // from the time the record was due, so a stalled broker is charged in full.
-func runLatency(ctx context.Context, addr string, pid int, e2e bool) result {
+func runLatency(ctx context.Context, addr string, pid pids, e2e bool) result {
 	topic := makeTopic(ctx, addr, *nparts)
 	defer dropTopic(ctx, addr, topic)
 	cl := producer(addr, topic, false)

@@ -12,7 +12,7 @@ const patience = 2 * time.Minute
 
 // runRebalance lets one group become whole, takes one member out and lets
 // another in, and measures how long the group takes each time.
-func runRebalance(addr, topic string, pid int) result {
+func runRebalance(addr, topic string, pid pids) result {
 	awaitCoordinator(addr, "bench")
 	name := fmt.Sprintf("bench-large-%d", seq.Add(1))
 	defer deleteGroups(addr, []string{name})
@@ -51,7 +51,7 @@ func ms(d time.Duration) float64 { return r1(float64(d.Microseconds()) / 1000) }
 // rebalanceClassic reports the whole time, which ends when the last member has
 // its assignment, and the part of it after the last member asked to join: what
 // comes before is how long the members take to hear of it by their heartbeats.
-func rebalanceClassic(g *group, conns []*rawConn, n *counts, pid int, r result) {
+func rebalanceClassic(g *group, conns []*rawConn, n *counts, pid pids, r result) {
 	var wg sync.WaitGroup
 	ms0 := make([]*member, *members)
 	began := time.Now()
@@ -66,7 +66,7 @@ func rebalanceClassic(g *group, conns []*rawConn, n *counts, pid int, r result) 
 		defer g.mu.Unlock()
 		r[what+"_ms"] = ms(done.Sub(from))
 		r[what+"_after_last_join_ms"] = ms(done.Sub(g.joined))
-		if pid > 0 {
+		if len(pid) > 0 {
 			r[what+"_broker_cpu_ms"] = r1(u.broker * 1000)
 		}
 	}
@@ -101,7 +101,7 @@ func rebalanceClassic(g *group, conns []*rawConn, n *counts, pid int, r result) 
 // every partition has one owner, evenly; placed is the latter alone. Whoever
 // leaves frees its partitions, and whoever joins takes its share: who else
 // changes was interrupted for nothing.
-func rebalanceConsumer(h *holding, conns []*rawConn, n *counts, pid int, r result) {
+func rebalanceConsumer(h *holding, conns []*rawConn, n *counts, pid pids, r result) {
 	var wg sync.WaitGroup
 	cs := make([]*consumer, *members)
 	began := time.Now()
@@ -152,11 +152,11 @@ func rebalanceConsumer(h *holding, conns []*rawConn, n *counts, pid int, r resul
 	wg.Wait()
 }
 
-func (h *holding) report(r result, what string, from, done time.Time, u usage, pid int) {
+func (h *holding) report(r result, what string, from, done time.Time, u usage, pid pids) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r[what+"_ms"], r[what+"_placed_ms"], r[what+"_resent"] = ms(done.Sub(from)), ms(h.placed.Sub(from)), h.resent
-	if pid > 0 {
+	if len(pid) > 0 {
 		r[what+"_broker_cpu_ms"] = r1(u.broker * 1000)
 	}
 }

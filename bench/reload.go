@@ -46,7 +46,7 @@ func startChild() child {
 	return child{c}
 }
 
-func (c child) pid() int { return c.cmd.Process.Pid }
+func (c child) pid() pids { return pids{c.cmd.Process.Pid} }
 
 func (c child) kill() {
 	c.cmd.Process.Kill()

@@ -112,7 +112,7 @@ type sample struct {
 	Disk, Offsets, Metadata    float64 // bytes: of topics, of the offsets topic, of the metadata store
 }
 
-func takeSample(pid int) sample {
+func takeSample(pid pids) sample {
 	m := scrape()
 	x := sample{RSS: float64(rss(pid)), Heap: m["go_memstats_heap_inuse_bytes"], Goroutines: m["go_goroutines"], FDs: float64(fds(pid))}
 	_ = filepath.WalkDir(*dataDir, func(path string, e fs.DirEntry, err error) error {

@@ -16,6 +16,14 @@ import (
 
 var seq atomic.Int64
 
+// replicas is the replication factor of topics on the broker at addr.
+func replicas(addr string) int {
+	if addr == *ref && *refRF > 0 {
+		return *refRF
+	}
+	return *rf
+}
+
 func makeTopic(ctx context.Context, addr string, parts int) string {
 	if *topicFlag != "" {
 		return *topicFlag
@@ -26,7 +34,10 @@ func makeTopic(ctx context.Context, addr string, parts int) string {
 		log.Fatal(err)
 	}
 	defer cl.Close()
-	r, err := kadm.NewClient(cl).CreateTopics(ctx, int32(parts), 1, nil, t)
+	if replicas(addr) > 1 {
+		awaitBrokers(addr, replicas(addr))
+	}
+	r, err := kadm.NewClient(cl).CreateTopics(ctx, int32(parts), int16(replicas(addr)), nil, t)
 	if err == nil {
 		err = r.Error()
 	}
@@ -34,6 +45,9 @@ func makeTopic(ctx context.Context, addr string, parts int) string {
 		log.Fatalf("create topic: %v", err)
 	}
 	time.Sleep(200 * time.Millisecond)
+	if replicas(addr) > 1 { // what is in sync counts from the first record on
+		leaders(addr, t, parts)
+	}
 	return t
 }
 
