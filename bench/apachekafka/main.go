@@ -1,5 +1,5 @@
-// Command apachekafka runs one broker of Apache Kafka 4.4.0 to compare with. It
-// fetches the jars on first use, formats the directory when it is new, and then
+// Command apachekafka runs one broker of Apache Kafka 4.4.0 to compare with,
+// alone or, by -node and -voters, as one of several. It fetches the jars on first use, formats the directory when it is new, and then
 // becomes the broker: its process id is the one to measure and to signal.
 package main
 
@@ -19,14 +19,17 @@ import (
 //go:embed pom.xml
 var pom []byte
 
-// The options that Apache Kafka's own start script gives the JVM.
-const ownOptions = "-Xmx1G -Xms1G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
+// The options that Apache Kafka's own start script gives the JVM, beside the heap.
+const ownOptions = "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
 
 var (
 	listen  = flag.String("listen", "127.0.0.1:19092", "")
 	dir     = flag.String("dir", filepath.Join(os.TempDir(), "apachekafka"), "data directory; what is in it is served again")
 	durable = flag.Bool("durable", false, "sync every append before it is answered")
 	jvm     = flag.String("jvm", ownOptions, "options of the JVM")
+	heap    = flag.String("heap", "1G", "its heap; the default is the start script's")
+	node    = flag.Int("node", 1, "node.id")
+	voters  = flag.String("voters", "", "controller.quorum.voters of a cluster, such as 1@127.0.0.1:19193,2@...; empty: alone")
 )
 
 type settings []string
@@ -74,41 +77,60 @@ func run(set settings) error {
 			return fmt.Errorf("format: %w\n%s", err, out)
 		}
 	}
-	args := append([]string{"java"}, strings.Fields(*jvm)...)
+	args := append([]string{"java", "-Xmx" + *heap, "-Xms" + *heap}, strings.Fields(*jvm)...)
 	return syscall.Exec(java, append(args, "-cp", path, "kafka.Kafka", "server.properties"), os.Environ())
 }
 
-// configure writes server.properties; a controller's port that another start
-// chose stays, because the directory remembers its voters.
-func configure(set settings) error {
-	const controllerFile = "controller.address"
-	controller, err := os.ReadFile(controllerFile)
-	if err != nil {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		controller = []byte(l.Addr().String())
-		_ = l.Close()
-		if err := os.WriteFile(controllerFile, controller, 0o644); err != nil {
-			return err
+// controller is this node's address for the others' controllers. One that
+// another start chose stays, because the directory remembers its voters.
+func controller() (string, error) {
+	for v := range strings.SplitSeq(*voters, ",") {
+		if addr, ok := strings.CutPrefix(v, fmt.Sprintf("%d@", *node)); ok {
+			return addr, nil
 		}
 	}
+	if *voters != "" {
+		return "", fmt.Errorf("node %d is not among the voters %s", *node, *voters)
+	}
+	const controllerFile = "controller.address"
+	if addr, err := os.ReadFile(controllerFile); err == nil {
+		return string(addr), nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	return addr, os.WriteFile(controllerFile, []byte(addr), 0o644)
+}
+
+// configure writes server.properties.
+func configure(set settings) error {
+	own, err := controller()
+	if err != nil {
+		return err
+	}
+	all := *voters
+	if all == "" {
+		all = fmt.Sprintf("%d@%s", *node, own)
+	}
+	replicas := min(3, strings.Count(all, "@"))
 	text := fmt.Sprintf(`process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@%[2]s
+node.id=%[3]d
+controller.quorum.voters=%[4]s
 listeners=PLAINTEXT://%[1]s,CONTROLLER://%[2]s
 advertised.listeners=PLAINTEXT://%[1]s
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs=data
 offsets.topic.num.partitions=50
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-`, *listen, controller)
+offsets.topic.replication.factor=%[5]d
+transaction.state.log.replication.factor=%[5]d
+transaction.state.log.min.isr=%[6]d
+share.coordinator.state.topic.replication.factor=%[5]d
+share.coordinator.state.topic.min.isr=%[6]d
+`, *listen, own, *node, all, replicas, max(1, replicas-1))
 	if *durable { // the offsets topic has no setting of its own for this
 		text += "log.flush.interval.messages=1\n"
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,7 +58,7 @@ func run() (missed int, err error) {
 
 	fmt.Printf("%-4s %-58s %9s %9s  %s\n", "goal", "what", "wanted", "measured", "")
 	ran := 0
-	for _, m := range measurements {
+	for _, m := range slices.Concat(measurements, clusterMeasurements) {
 		if !m.selected() {
 			continue
 		}
@@ -119,11 +120,17 @@ func (m measurement) impossible() string {
 func (g goal) print(figures map[string]float64) int {
 	v, ok := figures[g.key]
 	wanted := fmt.Sprintf("%s %.4g", g.op, g.limit)
+	if g.op == seen {
+		wanted = "-"
+	}
 	if !ok {
 		fmt.Printf("%-4s %-58s %9s %9s  no figure %s\n", g.name, g.what, wanted, "-", g.key)
 		return 1
 	}
 	verdict, miss := "met", 0
+	if g.op == seen {
+		verdict = seen
+	}
 	if g.op == ">=" && v < g.limit || g.op == "<=" && v > g.limit {
 		verdict = "missed, within noise"
 		if g.op == ">=" && v < g.limit*(1-g.noise()) || g.op == "<=" && v > g.limit*(1+g.noise()) {
@@ -140,7 +147,13 @@ func (m measurement) measure(dir string) (map[string]float64, error) {
 	if m.starts {
 		return benchStart(dir, m)
 	}
-	test, err := startBarnabas(dir, m.durable)
+	var test *process
+	var err error
+	if m.cluster {
+		test, err = startCluster(dir, m, barnabasNode)
+	} else {
+		test, err = startBarnabas(dir, m.durable)
+	}
 	if err != nil {
 		return nil, err
 	}

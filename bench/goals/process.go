@@ -11,17 +11,36 @@ import (
 	"time"
 )
 
-// process is a broker that runs.
+// process is a broker that runs, or the first of a cluster.
 type process struct {
-	cmd  *exec.Cmd
-	addr string
-	done chan error
+	cmd    *exec.Cmd
+	addr   string
+	done   chan error
+	others []*process
+	data   string // of a cluster
 }
 
-func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
+// pid is the process, or all of a cluster with commas between.
+func (p *process) pid() string {
+	out := strconv.Itoa(p.cmd.Process.Pid)
+	for _, o := range p.others {
+		out += "," + o.pid()
+	}
+	return out
+}
 
-// stop asks it to stop, and ends it when it does not.
+// stop asks it to stop, and ends it when it does not. A cluster is killed:
+// the last brokers to stop would wait long for the voters that are gone. Its
+// data goes at once: three copies of all loads are more than a disk may hold.
 func (p *process) stop() {
+	if p.others != nil {
+		for _, o := range append(p.others, p) {
+			_ = o.cmd.Process.Kill()
+			<-o.done
+		}
+		_ = os.RemoveAll(p.data)
+		return
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
@@ -59,6 +78,9 @@ func startBarnabas(dir string, durable bool) (*process, error) {
 
 // startReference starts what the measurement compares with.
 func startReference(dir string, m measurement) (*process, error) {
+	if m.ref == apacheKafka && m.cluster {
+		return startCluster(dir, m, kafkaNode)
+	}
 	addr, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -74,6 +96,9 @@ func startReference(dir string, m measurement) (*process, error) {
 	if m.ref == apacheKafka {
 		return start(addr, filepath.Join(*bin, "apachekafka"), "-listen", addr, "-dir", data, "-durable="+strconv.FormatBool(m.durable))
 	}
+	if m.ref == oneBarnabas {
+		return startBarnabas(dir, m.durable)
+	}
 	mode := "none"
 	if m.durable {
 		mode = "group"
@@ -83,6 +108,14 @@ func startReference(dir string, m measurement) (*process, error) {
 
 // start runs a program until it accepts connections at addr.
 func start(addr, name string, args ...string) (*process, error) {
+	p, err := launch(addr, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.ready()
+}
+
+func launch(addr, name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
 	if *verbose {
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -92,20 +125,26 @@ func start(addr, name string, args ...string) (*process, error) {
 	}
 	p := &process{cmd: cmd, addr: addr, done: make(chan error, 1)}
 	go func() { p.done <- cmd.Wait() }()
+	return p, nil
+}
+
+// ready waits until it accepts connections, and ends it when it does not.
+func (p *process) ready() error {
+	name := p.cmd.Path
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(startTimeout)
 	for {
-		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+		if c, err := net.DialTimeout("tcp", p.addr, time.Second); err == nil {
 			_ = c.Close()
-			return p, nil
+			return nil
 		}
 		select {
 		case err := <-p.done:
-			return nil, fmt.Errorf("%s ended before it was ready: %v; -v shows what it says", name, err)
+			return fmt.Errorf("%s ended before it was ready: %v; -v shows what it says", name, err)
 		case <-deadline:
 			p.stop()
-			return nil, fmt.Errorf("%s was not ready within %v", name, startTimeout)
+			return fmt.Errorf("%s was not ready within %v", name, startTimeout)
 		case <-tick.C:
 		}
 	}

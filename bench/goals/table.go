@@ -9,6 +9,7 @@ type measurement struct {
 	durable bool     // records count once they are on disk, on both sides
 	ref     reference
 	starts  bool // the load starts and ends the broker itself; no reference
+	cluster bool // three brokers in the place of one, and three of Apache Kafka
 	smoke   bool // part of the short form
 	goals   []goal
 }
@@ -20,16 +21,20 @@ const (
 	nullBroker reference = iota
 	kfake
 	apacheKafka
-	none // the figure itself is bounded
+	oneBarnabas // one broker, of a cluster
+	none        // the figure itself is bounded
 )
 
 // goal is a bound on one figure.
 type goal struct {
 	name, what string
 	key        string // of bench's figures
-	op         string // ">=" or "<="
+	op         string // ">=" or "<="; "seen" has no bound
 	limit      float64
 }
+
+// seen is a figure that no document bounds.
+const seen = "seen"
 
 // noise is how far a small shared machine moves a figure by itself.
 func (g goal) noise() float64 {
