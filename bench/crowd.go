@@ -153,7 +153,8 @@ func (c child) stop() float64 {
 	}
 	hurry := time.AfterFunc(time.Minute, func() { _ = c.cmd.Process.Kill() })
 	defer hurry.Stop()
-	if err := c.cmd.Wait(); err != nil {
+	const terminated = 128 + int(syscall.SIGTERM) // how a JVM says that it was asked to
+	if err := c.cmd.Wait(); err != nil && c.cmd.ProcessState.ExitCode() != terminated {
 		log.Fatalf("the broker's stop: %v", err)
 	}
 	return ms(time.Since(began))

@@ -15,41 +15,42 @@ import (
 )
 
 var (
-	bootstrap = flag.String("bootstrap", "127.0.0.1:9092", "broker under test")
-	pidFlag   = pidsFlag("pid", "its process id (for CPU and RSS); those of a cluster, separated by commas, count as one; 0: not measured")
-	ref       = flag.String("ref", "", "reference broker; runs alternate ref, test, ref, test ... and a ratio line follows")
-	refPid    = pidsFlag("refpid", "its process id, or several")
-	mode      = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start | commits | groups | rebalance | reload | crowd | neighbour | soak")
-	reps      = flag.Int("reps", 3, "runs per broker")
-	dur       = flag.Duration("d", 4*time.Second, "length of a run")
-	size      = flag.Int("size", 1024, "record value bytes")
-	nparts    = flag.Int("parts", 1, "partitions")
-	rf        = flag.Int("rf", 1, "replication factor of the topics made")
-	refRF     = flag.Int("refrf", 0, "the same on the reference; 0: as -rf")
-	nclients  = flag.Int("clients", 1, "client connections or clients")
-	linger    = flag.Duration("linger", 0, "producer linger")
-	batch     = flag.Int("batch", 1<<20, "producer max batch bytes (raw: exact batch size)")
-	inflight  = flag.Int("inflight", 5, "requests in flight per connection (raw modes)")
-	comp      = flag.String("comp", "none", "none | lz4 | zstd | snappy | gzip")
-	acks      = flag.Int("acks", -1, "-1, 1 or 0")
-	rate      = flag.Int("rate", 20000, "records a second, latency and e2e modes")
-	buffered  = flag.Int("buffered", 20000, "max buffered records (franz-go)")
-	topicFlag = flag.String("topic", "", "use this topic (default: a fresh one per run)")
-	preload   = flag.Int64("preload", 1<<30, "bytes written before a fetch mode, per broker")
-	repeatRd  = flag.Int("passes", 1, "times a fetch mode reads the preload")
-	random    = flag.Bool("random", false, "incompressible values")
-	n         = flag.Int("n", 1000, "connections (conns) or partitions (parts)")
-	polls     = flag.Int("polls", 1000, "consumers in a long poll (crowd)")
-	dataDir   = flag.String("data", "", "the broker's data directory (soak)")
-	adminURL  = flag.String("admin", "", "base of the broker's admin HTTP, such as http://127.0.0.1:9644 (soak)")
-	cmd       = flag.String("cmd", "", "shell command that starts the broker, for start, reload, crowd and soak; it is ended after")
-	fetchMax  = flag.Int("fetchmax", 1<<20, "fetch max bytes per partition")
-	delTopic  = flag.Bool("deltopic", true, "delete topics made")
-	warmup    = flag.Duration("warmup", 0, "load each broker for so long before the first run")
-	ngroups   = flag.Int("groups", 0, "groups")
-	members   = flag.Int("members", 0, "members of a group")
-	protocol  = flag.String("protocol", "classic", "classic | consumer (rebalance)")
-	heartbeat = flag.Duration("heartbeat", 0, "time between two heartbeats of a member")
+	bootstrap  = flag.String("bootstrap", "127.0.0.1:9092", "broker under test; of a cluster any one, and all of them, separated by commas, where -cmd starts them")
+	pidFlag    = pidsFlag("pid", "its process id (for CPU and RSS); those of a cluster, separated by commas, count as one; 0: not measured")
+	ref        = flag.String("ref", "", "reference broker; runs alternate ref, test, ref, test ... and a ratio line follows")
+	refPid     = pidsFlag("refpid", "its process id, or several")
+	mode       = flag.String("mode", "produce", "produce | rawproduce | latency | rawlatency | fetch | rawfetch | e2e | conns | parts | start | commits | groups | rebalance | reload | crowd | cluster | neighbour | soak")
+	reps       = flag.Int("reps", 3, "runs per broker")
+	dur        = flag.Duration("d", 4*time.Second, "length of a run")
+	size       = flag.Int("size", 1024, "record value bytes")
+	nparts     = flag.Int("parts", 1, "partitions")
+	topicsFlag = flag.Int("topics", 1, "topics that share the partitions (cluster)")
+	rf         = flag.Int("rf", 1, "replication factor of the topics made")
+	refRF      = flag.Int("refrf", 0, "the same on the reference; 0: as -rf")
+	nclients   = flag.Int("clients", 1, "client connections or clients")
+	linger     = flag.Duration("linger", 0, "producer linger")
+	batch      = flag.Int("batch", 1<<20, "producer max batch bytes (raw: exact batch size)")
+	inflight   = flag.Int("inflight", 5, "requests in flight per connection (raw modes)")
+	comp       = flag.String("comp", "none", "none | lz4 | zstd | snappy | gzip")
+	acks       = flag.Int("acks", -1, "-1, 1 or 0")
+	rate       = flag.Int("rate", 20000, "records a second, latency and e2e modes")
+	buffered   = flag.Int("buffered", 20000, "max buffered records (franz-go)")
+	topicFlag  = flag.String("topic", "", "use this topic (default: a fresh one per run)")
+	preload    = flag.Int64("preload", 1<<30, "bytes written before a fetch mode, per broker")
+	repeatRd   = flag.Int("passes", 1, "times a fetch mode reads the preload")
+	random     = flag.Bool("random", false, "incompressible values")
+	n          = flag.Int("n", 1000, "connections (conns) or partitions (parts)")
+	polls      = flag.Int("polls", 1000, "consumers in a long poll (crowd)")
+	dataDir    = flag.String("data", "", "the broker's data directory (soak)")
+	adminURL   = flag.String("admin", "", "base of the broker's admin HTTP, such as http://127.0.0.1:9644 (soak)")
+	cmd        = flag.String("cmd", "", "shell command that starts the broker, for start, reload, crowd and soak, and with $NODE each broker of cluster; it is ended after")
+	fetchMax   = flag.Int("fetchmax", 1<<20, "fetch max bytes per partition")
+	delTopic   = flag.Bool("deltopic", true, "delete topics made")
+	warmup     = flag.Duration("warmup", 0, "load each broker for so long before the first run")
+	ngroups    = flag.Int("groups", 0, "groups")
+	members    = flag.Int("members", 0, "members of a group")
+	protocol   = flag.String("protocol", "classic", "classic | consumer (rebalance)")
+	heartbeat  = flag.Duration("heartbeat", 0, "time between two heartbeats of a member")
 )
 
 // What a mode takes for flags that are not given.
@@ -58,6 +59,7 @@ var defaults = map[string]map[string]string{
 	"groups":    {"groups": "2000", "members": "5", "parts": "5", "heartbeat": "3s", "d": "30s", "reps": "1"},
 	"rebalance": {"members": "1000", "parts": "1000", "heartbeat": "1s"},
 	"crowd":     {"parts": "10000", "n": "5000", "d": "20s", "reps": "1"},
+	"cluster":   {"parts": "10000", "rf": "3", "d": "20s", "reps": "1"},
 	"neighbour": {"rate": "2000", "batch": "1100", "clients": "4", "d": "5s"},
 	"soak":      {"d": "2h", "reps": "1"},
 	"reload":    {"groups": "10000", "parts": "100", "clients": "4", "reps": "1"},
@@ -118,6 +120,8 @@ func one(addr string, pid pids) result {
 		return runReload(ctx, addr)
 	case "crowd":
 		return runCrowd(ctx, addr)
+	case "cluster":
+		return runCluster(ctx, strings.Split(addr, ","))
 	case "neighbour":
 		return runNeighbour(ctx, addr, pid)
 	case "soak":
@@ -127,16 +131,17 @@ func one(addr string, pid pids) result {
 	return nil
 }
 
-// warm is a run whose figures do not count: a JVM compiles while it works.
+// warm is a run whose figures do not count: a JVM compiles while it works. It
+// does so by the number of requests, and many large ones would fill the disk.
 func warm(addr string, pid pids) {
 	if *mode == "commits" {
 		warmCommits(context.Background(), addr)
 		return
 	}
-	d := *dur
-	*dur = *warmup
-	one(addr, pid)
-	*dur = d
+	d, b := *dur, *batch
+	*dur, *batch = *warmup, min(*batch, 16384)
+	show("warm ", one(addr, pid))
+	*dur, *batch = d, b
 }
 
 func median(rs []result) result {

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"log"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -37,8 +38,10 @@ func offsetFor(group string, part int32) int64 {
 // child is a broker that this process starts and kills.
 type child struct{ cmd *exec.Cmd }
 
-func startChild() child {
+// startChild runs -cmd, which may use the variables of env.
+func startChild(env ...string) child {
 	c := exec.Command("bash", "-c", "exec "+*cmd)
+	c.Env = append(os.Environ(), env...)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
 		log.Fatal(err)

@@ -113,3 +113,25 @@ func startCluster(dir string, m measurement, command nodeCommand) (*process, err
 	all[0].others, all[0].data = all[1:], data
 	return all[0], nil
 }
+
+// benchCluster lets the load start the brokers of a cluster, kill and end them.
+func benchCluster(dir string, m measurement) (map[string]float64, error) {
+	p, err := freePlace()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.MkdirTemp(dir, "cluster-")
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for node := 1; node <= nodes; node++ {
+		all = append(all, p.client(node))
+	}
+	const node = "$NODE" // the load says which
+	at := func(tens int) string { return fmt.Sprintf("127.0.0.1:%d%s", tens, node) }
+	args := nodeArguments(p, node, at(p.clients), at(p.voters), filepath.Join(data, node), true)
+	command := strings.Join(append([]string{*barnabas}, args...), " ")
+	figures, err := bench(append([]string{"-bootstrap", strings.Join(all, ","), "-cmd", command}, m.arguments(m.args)...), "MEDIAN")
+	return figures, errors.Join(err, os.RemoveAll(data))
+}

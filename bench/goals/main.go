@@ -144,6 +144,9 @@ func (g goal) print(figures map[string]float64) int {
 // measure runs bench as the measurement says and returns its figures: ratios
 // where there is a reference, medians where there is none.
 func (m measurement) measure(dir string) (map[string]float64, error) {
+	if m.starts && m.cluster {
+		return benchCluster(dir, m)
+	}
 	if m.starts {
 		return benchStart(dir, m)
 	}

@@ -7,8 +7,8 @@ const (
 	onThreeAndOne = onThree + " -refrf 1"
 )
 
-// Three JVMs on two cores compile for longer than one.
-const kafkaWarm = " -warmup 30s"
+// A JVM is at its full speed after some 50 seconds.
+const kafkaWarm = " -warmup 60s"
 
 // clusterMeasurements are three brokers against one (P14), where every ratio is
 // (what three brokers show) / (what one shows); and three brokers against three
@@ -35,6 +35,34 @@ var clusterMeasurements = []measurement{
 		{"P14", "3 to 3 of Apache Kafka, 5000 records/s: CPU a GB", "broker_cpu_s_per_GB", seen, 0},
 		{"P14", "3 to 3 of Apache Kafka, 5000 records/s: end to end, p50", "e2e_p50_ms", seen, 0},
 		{"P14", "3 to 3 of Apache Kafka, 5000 records/s: end to end, p99", "e2e_p99_ms", seen, 0}}},
+
+	{args: load("-mode cluster -parts 10000 -d 20s -reps 1"), cluster: true, starts: true, goals: manyPartitions("one topic of 10 000")},
+	{args: load("-mode cluster -parts 10000 -topics 100 -d 20s -reps 1"), cluster: true, starts: true, goals: manyPartitions("100 topics of 100")},
+}
+
+// manyPartitions are figures of three brokers that all hold all partitions.
+func manyPartitions(what string) []goal {
+	figures := []struct{ what, key string }{
+		{"created, in sync everywhere: ms", "create_whole_ms"},
+		{"memory of broker 1 at rest: MiB", "rss_1_MiB"},
+		{"memory of broker 2 at rest: MiB", "rss_2_MiB"},
+		{"memory of broker 3 at rest: MiB", "rss_3_MiB"},
+		{"idle CPU of broker 1: % of a core", "idle_cpu_1_pct"},
+		{"idle CPU of broker 2: % of a core", "idle_cpu_2_pct"},
+		{"idle CPU of broker 3: % of a core", "idle_cpu_3_pct"},
+		{"kill -9: all led again, ms", "kill_led_ms"},
+		{"restart after it: all in sync, ms", "kill_whole_ms"},
+		{"kill -9, quorum's leader: all led, ms", "kill_quorum_leader_led_ms"},
+		{"restart after it: all in sync, ms", "kill_quorum_leader_whole_ms"},
+		{"clean stop of one: ms", "stop_ms"},
+		{"clean stop: all led by others, ms", "stop_led_ms"},
+		{"restart after it: all in sync, ms", "restart_whole_ms"},
+	}
+	var out []goal
+	for _, f := range figures {
+		out = append(out, goal{"C1", what + ", " + f.what, f.key, seen, 0})
+	}
+	return out
 }
 
 func threeAndOne(what string) []goal {
