@@ -54,7 +54,11 @@ func runCluster(ctx context.Context, addrs []string) result {
 	return f.result
 }
 
-func (f *fleet) took(key string, since time.Time) { f.result[key] = ms(time.Since(since)) }
+// took also tells at once, for all of it may take long.
+func (f *fleet) took(key string, since time.Time) {
+	f.result[key] = ms(time.Since(since))
+	fmt.Printf("cluster %s %v\n", key, f.result[key])
+}
 
 func (f *fleet) start(i int) child { return startChild(fmt.Sprintf("NODE=%d", i+1)) }
 
@@ -180,13 +184,13 @@ func (f *fleet) await(good func(kmsg.MetadataResponseTopicPartition, int32) bool
 			continue
 		}
 		c := dialUntil(addr, 2*time.Minute)
-		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			n := f.count(c, func(p kmsg.MetadataResponseTopicPartition) bool { return good(p, int32(away+1)) })
 			if n >= f.parts {
 				break
 			}
 			if time.Now().After(deadline) {
-				log.Fatalf("%d of %d partitions after five minutes, as %s sees them", n, f.parts, addr)
+				log.Fatalf("%d of %d partitions after ten minutes, as %s sees them", n, f.parts, addr)
 			}
 		}
 		c.c.Close()
