@@ -177,14 +177,16 @@ func (f *fleet) shrunk(p kmsg.MetadataResponseTopicPartition, node int32) bool {
 }
 
 // await asks one broker after the other, but not the one that is away, until
-// all partitions are as they should be.
+// all partitions are as they should be. An answer about many is long, so it is
+// asked for less often: the brokers have other work.
 func (f *fleet) await(good func(kmsg.MetadataResponseTopicPartition, int32) bool, away int) {
+	pause := 20 * time.Millisecond * time.Duration(1+f.parts/2500)
 	for i, addr := range f.addrs {
 		if i == away {
 			continue
 		}
 		c := dialUntil(addr, 2*time.Minute)
-		for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Minute); ; time.Sleep(pause) {
 			n := f.count(c, func(p kmsg.MetadataResponseTopicPartition) bool { return good(p, int32(away+1)) })
 			if n >= f.parts {
 				break
