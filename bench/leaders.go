@@ -12,7 +12,7 @@ import (
 
 // leaders gives the address of each partition's leader, as soon as all have one
 // and all replicas are in sync: what comes before is not the load's to measure.
-// A single broker is asked once.
+// A single broker is asked once; those of a cluster are asked themselves, too.
 func leaders(addr, topic string, parts int) []string {
 	c := mustDial(addr)
 	defer c.c.Close()
@@ -27,7 +27,7 @@ func leaders(addr, topic string, parts int) []string {
 			log.Fatal("metadata: ", err)
 		}
 		out, whole := led(a, parts)
-		if whole {
+		if whole && (len(a.Brokers) == 1 || allLead(out, topic)) {
 			return out
 		}
 		if time.Now().After(deadline) {
@@ -36,14 +36,45 @@ func leaders(addr, topic string, parts int) []string {
 	}
 }
 
+// allLead asks the leaders themselves: they may hear of it later than the broker
+// that told.
+func allLead(leaders []string, topic string) bool {
+	for _, l := range byLeader(leaders) {
+		q := kmsg.NewPtrListOffsetsRequest()
+		q.SetVersion(5)
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		for _, part := range l.parts {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Partition, p.Timestamp = int32(part), -1 // the end
+			t.Partitions = append(t.Partitions, p)
+		}
+		q.Topics = append(q.Topics, t)
+		c := mustDial(l.addr)
+		a, err := call[*kmsg.ListOffsetsResponse](c, q)
+		c.c.Close()
+		if err != nil {
+			log.Fatal("list offsets: ", err)
+		}
+		for _, t := range a.Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // awaitBrokers asks until a cluster that starts has n brokers.
 func awaitBrokers(addr string, n int) {
-	c := dialUntil(addr, time.Minute)
+	c := dialUntil(addr, 2*time.Minute)
 	defer c.c.Close()
 	q := kmsg.NewPtrMetadataRequest()
 	q.SetVersion(9)
 	q.Topics = []kmsg.MetadataRequestTopic{} // none; nil means all
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		a, err := call[*kmsg.MetadataResponse](c, q)
 		if err != nil {
 			log.Fatal("metadata: ", err)
@@ -52,7 +83,7 @@ func awaitBrokers(addr string, n int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			log.Fatalf("%d of %d brokers are there after a minute", len(a.Brokers), n)
+			log.Fatalf("%d of %d brokers are there after two minutes", len(a.Brokers), n)
 		}
 	}
 }

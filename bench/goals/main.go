@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ var (
 )
 
 func main() {
+	runtime.LockOSThread() // for command
 	log.SetFlags(0)
 	log.SetPrefix("goals: ")
 	flag.Parse()
@@ -206,7 +208,7 @@ func benchTwice(test *process, m measurement) (map[string]float64, error) {
 
 // bench runs the load generator and reads the line that begins with tag.
 func bench(args []string, tag string) (map[string]float64, error) {
-	cmd := exec.Command(filepath.Join(*bin, "bench"), args...)
+	cmd := command(filepath.Join(*bin, "bench"), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

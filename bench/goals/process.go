@@ -115,8 +115,16 @@ func start(addr, name string, args ...string) (*process, error) {
 	return p, p.ready()
 }
 
-func launch(addr, name string, args ...string) (*process, error) {
+// command is of a process that does not outlive this one. The system counts the
+// thread that started it for its parent: main holds on to its own.
+func command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func launch(addr, name string, args ...string) (*process, error) {
+	cmd := command(name, args...)
 	if *verbose {
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	}
