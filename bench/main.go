@@ -132,16 +132,20 @@ func one(addr string, pid pids) result {
 }
 
 // warm is a run whose figures do not count: a JVM compiles while it works. It
-// does so by the number of requests, and many large ones would fill the disk.
+// does so by the number of requests: so a slow timetable will not do, and large
+// batches would fill the disk.
 func warm(addr string, pid pids) {
 	if *mode == "commits" {
 		warmCommits(context.Background(), addr)
 		return
 	}
-	d, b := *dur, *batch
+	d, b, m := *dur, *batch, *mode
 	*dur, *batch = *warmup, min(*batch, 16384)
+	if m == "rawlatency" {
+		*mode = "rawproduce"
+	}
 	show("warm ", one(addr, pid))
-	*dur, *batch = d, b
+	*dur, *batch, *mode = d, b, m
 }
 
 func median(rs []result) result {
