@@ -120,6 +120,7 @@ func (f *fleet) restart(i int) {
 	f.result["stop_ms"] = f.brok[i].stop()
 	f.await(f.ledWithout, i)
 	f.took("stop_led_ms", began)
+	f.await(f.shrunk, i) // or its way back would look short
 	began = time.Now()
 	f.brok[i] = f.start(i)
 	f.await(f.whole, -1)
