@@ -18,6 +18,7 @@ package api
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -192,8 +193,11 @@ func (p *produce) fail(out *kmsg.ProduceResponseTopicPartition, t *meta.Topic, e
 	}
 	if p.req.Version >= 10 && out.ErrorCode == kerr.NotLeaderForPartition.Code {
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = leaderHint(t, out.Partition)
-		if out.CurrentLeader.LeaderID >= 0 {
-			p.hinted = append(p.hinted, kafka.NodeID(out.CurrentLeader.LeaderID))
+		// Each once: a Java producer throws at a broker that is named twice, loses
+		// the answers of the other partitions with it, and does not write to them
+		// again before delivery.timeout.ms.
+		if id := kafka.NodeID(out.CurrentLeader.LeaderID); id >= 0 && !slices.Contains(p.hinted, id) {
+			p.hinted = append(p.hinted, id)
 		}
 	}
 }
