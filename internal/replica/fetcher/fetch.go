@@ -105,7 +105,7 @@ func (w *worker) answered(f *followed, p *kmsg.FetchResponseTopicPartition) {
 	case err == nil:
 		f.delay = 0
 	case errors.Is(err, kerr.NotLeaderForPartition), errors.Is(err, kerr.FencedLeaderEpoch),
-		errors.Is(err, kerr.UnknownLeaderEpoch), errors.Is(err, kerr.UnknownTopicID):
+		errors.Is(err, kerr.UnknownLeaderEpoch), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
 		w.refused(f) // one of the two has not heard of the newest state yet
 		w.log.Debug("fetch of a partition refused", "tp", f.p.TopicPartition(), "err", err)
 		return
