@@ -7,5 +7,7 @@
 // the meaning changes, and the comment at the head of its file lists those
 // places. Errors of lower floors are translated by wire.Code alone.
 //
+// What is answered before there is an image is early.go's.
+//
 // Every handler asks acl.Authorizer before it reads or changes anything.
 package api
