@@ -3,7 +3,7 @@ package api
 // DeleteRecords, key 21, versions 0-2: the log start of partitions is raised,
 // which is the low watermark of the answer.
 //
-// What the answer says is durable on every live replica (Apache Kafka writes its
+// What the answer says is durable on every live replica and every eligible leader (Apache Kafka writes its
 // checkpoint of log starts every minute, and a crash before that brings deleted
 // records back). The leader's disk is waited for, the other replicas until the
 // client's time-out.

@@ -56,7 +56,7 @@ func (p *Partition) DeleteRecords(offset int64) (Deleted, error) {
 	return Deleted{before.epoch, offset}, nil
 }
 
-// AwaitDeleted waits until every live replica has deleted d for good (safety
+// AwaitDeleted waits until every replica that is alive, or may lead when it returns, has deleted d for good (safety
 // 17), and returns the least log start of them: d's offset, or one that was
 // higher already. Errors: NOT_LEADER_OR_FOLLOWER when the term ended first,
 // KAFKA_STORAGE_ERROR, and ctx's own; with that one the log start is where they
