@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bufio"
+	"context"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -70,6 +71,11 @@ func besideOther(t *testing.T, leader kafka.NodeID, set ...string) (*process, *o
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // it would never let a follower go that leaves
+		if err := mem.Revoke(context.Background(), lease); err != nil {
+			t.Error(err)
+		}
+	})
 	dir := kafka.DirID{2, 2}
 	b := &meta.Broker{ID: 2, StartID: "x", Dirs: []kafka.DirID{dir}, Features: supportedFeatures()}
 	b.Listeners = []meta.Listener{{Name: "PLAINTEXT", Protocol: "PLAINTEXT", Host: "127.0.0.1", Port: int32(l.Addr().(*net.TCPAddr).Port)}}
@@ -137,7 +143,7 @@ func asksFor(t *testing.T, set string, of func(*kmsg.FetchRequest) int32) {
 
 // leavesOutWhoLags: a follower that does not fetch leaves the in-sync replicas.
 func leavesOutWhoLags(t *testing.T) {
-	p, _ := besideOther(t, 1, "replica.lag.time.max.ms=600")
+	p, _ := besideOther(t, 1, "replica.lag.time.max.ms=600", "broker.session.timeout.ms=2000")
 	p.mustBeAlone()
 }
 

@@ -149,7 +149,7 @@ func TestAllStopAtOnce(t *testing.T) {
 
 // handsOverInTime: what nobody takes keeps a stop for barnabas.shutdown.timeout.ms.
 func handsOverInTime(t *testing.T) {
-	one, _ := besideOther(t, 1, "barnabas.shutdown.timeout.ms=200", "replica.lag.time.max.ms=600")
+	one, _ := besideOther(t, 1, "barnabas.shutdown.timeout.ms=200", "replica.lag.time.max.ms=600", "broker.session.timeout.ms=2000")
 	// The other does not fetch, and so is out of sync for ever.
 	one.mustBeAlone()
 	key, store := one.image().Keys().State(partition(one, 0).Topic, 0), one.b.parts.store

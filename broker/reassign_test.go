@@ -103,12 +103,16 @@ func TestReassignThroughAmbiguity(t *testing.T) {
 		all("begun again", everyPartitionTo("r", count, 2), (*meta.Partition).Reassigning)
 		r.store.OnTxn(nil)
 		topic, _ := r.keeper.Image().Topic("r")
-		joined(t, r.keeper, r.store, topic.Partitions[7], 2)
-		r.await("the end of one", func() bool {
+		one := func() *meta.Partition {
 			topic, _ := r.keeper.Image().Topic("r")
-			p := topic.Partitions[7]
-			return !p.Reassigning() && p.Leader == 2 && p.LeaderEpoch == 1 && len(p.ISR) == 1
-		})
+			return topic.Partitions[7]
+		}
+		joined(t, r.keeper, r.store, topic.Partitions[7], 2)
+		r.await("another leader of one", func() bool { return one().Leader == 2 && one().LeaderEpoch == 1 && len(one().ISR) == 2 })
+		joined(t, r.keeper, r.store, one(), 2) // alone: who led has heard of it
+		if p := one(); p.Reassigning() || p.Leader != 2 || len(p.ISR) != 1 {
+			t.Errorf("seed %d: the end of one: %+v", seed, p)
+		}
 		r.stop()
 	}
 }

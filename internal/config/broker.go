@@ -56,6 +56,12 @@ type MetadataTLS struct{ Certificate, Key, CA string }
 // minSession is what a metadata store grants at least.
 const minSession = 2 * time.Second
 
+// Session is how long a broker of several that the metadata store does not hear
+// of keeps its registration.
+func (c *Config) Session() time.Duration {
+	return max(c.Duration("broker.session.timeout.ms"), minSession)
+}
+
 // plainID: an id that can stand in a key and in a file as it is.
 func plainID(id string) bool {
 	return len(id) <= 64 && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
@@ -226,7 +232,7 @@ func (c *Config) metadata(b *Broker) error {
 		return err
 	}
 	b.Metadata.RegistrationTimeout = c.Duration("initial.broker.registration.timeout.ms")
-	b.Metadata.SessionTimeout = max(c.Duration("broker.session.timeout.ms"), minSession)
+	b.Metadata.SessionTimeout = c.Session()
 	b.Metadata.ShutdownTimeout = c.Duration("barnabas.shutdown.timeout.ms")
 	b.Metadata.ClusterID = c.Text("barnabas.cluster.id")
 	if id := b.Metadata.ClusterID; !plainID(id) {

@@ -23,7 +23,7 @@ var replicationKeys = []Key{
 	{Name: "leader.imbalance.check.interval.seconds", Type: Long, Default: value("300"), Check: atLeast(1), State: Live,
 		Doc: "How often leadership that is not with the preferred replica is looked for, and given back."},
 	{Name: "replica.lag.time.max.ms", Type: Long, Default: value("30000"), State: Live,
-		Doc: "A follower that was not caught up for this long leaves the in-sync replicas."},
+		Doc: "A follower that was not caught up for this long leaves the in-sync replicas; one that the partition's leader has not heard of since it leads stays for a third more than broker.session.timeout.ms if that is longer."},
 	{Name: "replica.socket.timeout.ms", Type: Int, Default: value("30000"), State: Live,
 		Doc: "Time-out of a follower's request to its leader."},
 	{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: value("65536"), State: Live,

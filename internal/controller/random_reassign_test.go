@@ -80,6 +80,7 @@ func (c *cluster) arrive(rt *rapid.T) {
 	to := []plan.Member{c.member(p.Leader)}
 	for _, n := range p.Adding {
 		if _, alive := c.Img.Broker(n); alive && n != p.Leader {
+			c.hear(n, p)
 			c.logs[n][p.Partition] = c.logs[p.Leader][p.Partition]
 			to = append(to, c.member(n))
 		}
@@ -95,7 +96,7 @@ func (c *cluster) taken(rt *rapid.T) {
 	for _, p := range c.parts() {
 		c.forget(p)
 		if c.leads(p) {
-			c.commit(p)
+			c.commit(rt, p)
 		}
 	}
 }
@@ -113,23 +114,17 @@ func (c *cluster) forget(p *meta.Partition) {
 	}
 }
 
-// justified wants a reason for each member that the controller took out of an
-// ISR: it is gone; it is leaving and enough are left; or a reassignment ended,
-// and all of its target is in sync.
+// justified wants all of the target in sync where the controller ended a
+// reassignment that was not cancelled, and takes one reason alone for a member
+// that it took out of an ISR: that it is gone.
 func (c *cluster) justified(was, is *meta.Partition) error {
-	t, _ := c.Img.Topic(topic)
-	ended := was.Reassigning() && !is.Reassigning()
-	if ended && len(is.ISR) != len(is.Replicas) {
+	cancelled := slices.Equal(was.Adding, was.Removing)
+	if was.Reassigning() && !is.Reassigning() && !cancelled && len(is.ISR) != len(is.Replicas) {
 		return fmt.Errorf("the reassignment ended and not all of its target is in sync")
 	}
 	for _, r := range was.ISR {
 		b, alive := c.Img.Broker(r.Node)
-		_, in := is.InSync(r.Node)
-		switch {
-		case in, !alive || !b.Serves(r.Dir):
-		case ended && slices.Contains(was.Removing, r.Node):
-		case b.Leaving && len(is.ISR) >= plan.MinInsync(c.Img, t, is):
-		default:
+		if _, in := is.InSync(r.Node); !in && alive && b.Serves(r.Dir) {
 			return fmt.Errorf("%d left the ISR for no reason", r.Node)
 		}
 	}
@@ -147,6 +142,7 @@ func (c *cluster) heal(rt *rapid.T) {
 		c.step(rt)
 		for n := range c.parts() {
 			c.level(rt, n)
+			c.outOf(rt, c.parts()[n])
 		}
 	}
 	c.step(rt)
@@ -165,6 +161,7 @@ func (c *cluster) level(rt *rapid.T, n int) {
 	}
 	var to []plan.Member
 	for _, r := range p.Replicas {
+		c.hear(r.Node, p)
 		c.logs[r.Node][p.Partition] = c.logs[p.Leader][p.Partition]
 		to = append(to, c.member(r.Node))
 	}

@@ -29,6 +29,7 @@ type cluster struct {
 	committed map[int32]int
 	// terms remembers who led at each leader epoch: one incarnation (safety 2).
 	terms map[string]string
+	heard map[replica]heard
 	held  []kv.Txn // planned and not yet sent
 }
 
@@ -59,6 +60,7 @@ func TestNothingCommittedIsLost(t *testing.T) {
 			"cancel":    c.cancel,
 			"drain":     c.drain,
 			"arrive":    c.arrive,
+			"out":       c.out,
 			"":          func(rt *rapid.T) { c.check(rt) },
 		})
 		c.rest(rt)
@@ -68,7 +70,8 @@ func TestNothingCommittedIsLost(t *testing.T) {
 
 func newCluster(rt *rapid.T) *cluster {
 	c := &cluster{
-		World: metatest.New(), logs: map[kafka.NodeID]map[int32]int{}, committed: map[int32]int{}, terms: map[string]string{},
+		World: metatest.New(), logs: map[kafka.NodeID]map[int32]int{}, committed: map[int32]int{},
+		terms: map[string]string{}, heard: map[replica]heard{},
 	}
 	for n := kafka.NodeID(1); n <= nodes; n++ {
 		c.logs[n] = map[int32]int{}
@@ -156,7 +159,7 @@ func (c *cluster) leads(p *meta.Partition) bool {
 func (c *cluster) append(rt *rapid.T) {
 	if p := c.drawPart(rt); c.leads(p) {
 		c.logs[p.Leader][p.Partition]++
-		c.commit(p)
+		c.commit(rt, p)
 	}
 }
 
@@ -168,23 +171,10 @@ func (c *cluster) replicate(rt *rapid.T) {
 		return
 	}
 	if _, alive := c.Img.Broker(n); alive {
+		c.hear(n, p)
 		c.logs[n][p.Partition] = c.logs[p.Leader][p.Partition]
-		c.commit(p)
+		c.commit(rt, p)
 	}
-}
-
-// commit moves the high watermark: the minimum over the ISR, and never while
-// the ISR is below min.insync.replicas (safety 8).
-func (c *cluster) commit(p *meta.Partition) {
-	t, _ := c.Img.Topic(topic)
-	if len(p.ISR) < plan.MinInsync(c.Img, t, p) {
-		return
-	}
-	low := c.logs[p.Leader][p.Partition]
-	for _, r := range p.ISR {
-		low = min(low, c.logs[r.Node][p.Partition])
-	}
-	c.committed[p.Partition] = max(c.committed[p.Partition], low)
 }
 
 func (c *cluster) shrink(rt *rapid.T) {
@@ -229,6 +219,8 @@ func (c *cluster) grow(rt *rapid.T) {
 }
 
 func (c *cluster) propose(rt *rapid.T, p *meta.Partition, to []plan.Member) {
+	c.hear(p.Leader, p)
+	to = c.unheard(p, to)
 	ch, err := plan.ChangeISR(c.Img, plan.ISRChange{
 		Partition: p.ID(), Leader: p.Leader, LeaderBrokerEpoch: p.LeaderBrokerEpoch, LeaderEpoch: p.LeaderEpoch, ISR: to,
 	})
@@ -240,7 +232,7 @@ func (c *cluster) propose(rt *rapid.T, p *meta.Partition, to []plan.Member) {
 			rt.Fatal("a change of the ISR that was planned from the newest image was refused")
 		}
 	}
-	c.commit(c.parts()[p.Partition])
+	c.commit(rt, c.parts()[p.Partition])
 }
 
 func (c *cluster) die(rt *rapid.T) {
@@ -294,7 +286,7 @@ func (c *cluster) configure(rt *rapid.T) {
 	}
 	for _, p := range c.parts() {
 		if c.leads(p) {
-			c.commit(p)
+			c.commit(rt, p)
 		}
 	}
 }

@@ -93,6 +93,7 @@ func (p *Partition) FollowerAt(now time.Time, current kafka.LeaderEpoch, c isr.C
 		p.mu.Unlock()
 		return fmt.Errorf("%w: broker %d is no replica of %s", kerr.NotLeaderForPartition, c.Node, p.tp)
 	}
+	c.Knows = current == r.epoch
 	if !p.rules.Load().Durable {
 		c.Counted = c.Fetched
 	}

@@ -29,6 +29,9 @@ type Rules struct {
 	MinInSync int
 	// Lag is replica.lag.time.max.ms.
 	Lag time.Duration
+	// Session is for how long a broker that hears nothing of a new leader may
+	// still lead; 0: nobody else can.
+	Session time.Duration
 	// Durable is barnabas.durable.acks: positions are flushed ends.
 	Durable bool
 	// Internal topics are written by the broker alone.
@@ -246,7 +249,8 @@ func (p *Partition) setMark(hw int64) wakeUps {
 func (p *Partition) termOf(r *role) isr.Term {
 	return isr.Term{
 		View: p.view, Self: p.self, EpochStart: r.epochStart, End: p.Log().End(), Position: p.position(),
-		HW: p.hw.Load(), Followers: p.followers, Lag: p.rules.Load().Lag,
+		HW: p.hw.Load(), Followers: p.followers,
+		Lag: p.rules.Load().Lag, Session: p.rules.Load().Session,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 )
 
@@ -46,7 +47,7 @@ func (m *Manager) concerned(img *meta.Image, d *meta.Delta, seen map[kafka.Topic
 func (m *Manager) enter(p *Partition, img *meta.Image, c change, epoch int64) error {
 	was, led := p.Leading()
 	defer m.entered(p)
-	if err := p.enter(m.termOf(p, img, c.state, epoch)); err != nil {
+	if err := p.enter(m.termOf(p, img, c.topic, c.state, epoch)); err != nil {
 		return err
 	}
 	if is, leads := p.Leading(); is != was || leads != led {
@@ -63,7 +64,7 @@ func (m *Manager) entered(p *Partition) {
 
 // termOf is a partition's state as its replica here sees it. A broker leads only
 // in the incarnation that was elected (safety 2).
-func (m *Manager) termOf(p *Partition, img *meta.Image, s *meta.Partition, epoch int64) term {
+func (m *Manager) termOf(p *Partition, img *meta.Image, of *meta.Topic, s *meta.Partition, epoch int64) term {
 	t := term{
 		epoch:  s.LeaderEpoch,
 		leader: s.Leader == m.self && epoch != 0 && s.LeaderBrokerEpoch == epoch,
@@ -74,6 +75,7 @@ func (m *Manager) termOf(p *Partition, img *meta.Image, s *meta.Partition, epoch
 	for _, r := range s.ISR {
 		t.view.Committed = append(t.view.Committed, r.Node)
 	}
+	t.view.Removed, t.view.Leaving, t.view.Least = plan.Outgoing(img, of, s)
 	for _, r := range s.Replicas {
 		if r.Node != m.self {
 			t.others = append(t.others, r.Node)

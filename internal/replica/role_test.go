@@ -80,7 +80,12 @@ func (w *two) state() *meta.Partition {
 
 // claims has broker 2 fetch at an offset, in an incarnation of its.
 func (w *two) claims(brokerEpoch, at int64) error {
-	return w.partition("t", 0).FollowerAt(time.Now(), kafka.NoEpoch, isr.Claim{Node: 2, BrokerEpoch: brokerEpoch, Fetched: at, Counted: at})
+	return w.claimsIn(kafka.NoEpoch, brokerEpoch, at)
+}
+
+// claimsIn is claims with a leader epoch that it names.
+func (w *two) claimsIn(epoch kafka.LeaderEpoch, brokerEpoch, at int64) error {
+	return w.partition("t", 0).FollowerAt(time.Now(), epoch, isr.Claim{Node: 2, BrokerEpoch: brokerEpoch, Fetched: at, Counted: at})
 }
 
 func (w *two) isr() []kafka.NodeID {
@@ -235,7 +240,22 @@ func TestManagerDropsWhatWasReassigned(t *testing.T) {
 	}
 	w.Do(plan.Batches(w.Img.Keys(), nil, []plan.Change{c})[0].Txn)
 	w.apply(&w.Delta)
-	w.settle()
+	if _, leads := p.Leading(); leads {
+		t.Fatalf("%+v", w.state())
+	}
+	if _, hosted := w.m.Get(testTP); !hosted {
+		t.Fatal("it is dropped before its leader let it go")
+	}
+	s := w.state()
+	c, err = plan.ChangeISR(w.Img, plan.ISRChange{
+		Partition: s.ID(), Leader: 2, LeaderBrokerEpoch: s.LeaderBrokerEpoch, LeaderEpoch: s.LeaderEpoch,
+		ISR: []plan.Member{{Node: 2, BrokerEpoch: s.LeaderBrokerEpoch}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Do(plan.Batches(w.Img.Keys(), nil, []plan.Change{c})[0].Txn)
+	w.apply(&w.Delta)
 	if _, stays := w.state().Replica(self); stays {
 		t.Fatalf("%+v", w.state())
 	}
@@ -299,13 +319,14 @@ func TestManagerGivesUpWhatIsWaived(t *testing.T) {
 // the leader knows which those are.
 func TestManagerKnowsEligibleLeaders(t *testing.T) {
 	w := newTwo(t)
+	topic, _ := w.Img.Topic("t")
 	state := w.state().Clone()
 	state.ISR = state.ISR[:1]
 	for _, eligible := range []bool{false, true} {
 		if state.Eligible = nil; eligible {
 			state.Eligible = state.Replicas[1:]
 		}
-		if c := w.m.termOf(w.partition("t", 0), w.Img, state, 1).view.Candidates; len(c) != 1 || c[0].Node != 2 || c[0].Eligible != eligible {
+		if c := w.m.termOf(w.partition("t", 0), w.Img, topic, state, 1).view.Candidates; len(c) != 1 || c[0].Node != 2 || c[0].Eligible != eligible {
 			t.Errorf("eligible %t: %+v", eligible, c)
 		}
 	}

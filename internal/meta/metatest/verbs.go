@@ -66,6 +66,7 @@ var verbs = map[string]Verb{
 	"elect":    elect,
 	"reassign": reassign,
 	"holding":  holding,
+	"out":      out,
 	"campaign": campaign,
 	"ids":      takeIDs,
 	"feature":  feature,

@@ -25,10 +25,11 @@ const (
 // members that are gone leave the ISR, except that the last one stays; a
 // partition whose leader's incarnation is gone gets another leader out of the
 // ISR, or out of the eligible replicas when no member of the ISR is there, or
-// -1; brokers that are leaving give up what others can take. Leader epoch + 1
-// whenever the leader's incarnation changes, also when the same broker leads
-// again (safety 2). A reassignment whose target is in sync is completed. ok is
-// false when there is nothing to do.
+// -1; who is leaving, or to be removed, gives leadership up to others. Its place
+// in the ISR is its leader's to take (Outgoing). Leader epoch + 1 whenever the
+// leader's incarnation changes, also when the same broker leads again (safety
+// 2). A reassignment whose target alone is in sync is completed. ok is false
+// when there is nothing to do.
 func Settle(img *meta.Image, t *meta.Topic, p *meta.Partition, how Election) (c Change, ok bool) {
 	return newSettling(img, t, p).settle(how)
 }
@@ -40,7 +41,6 @@ type settling struct {
 	t        *meta.Topic
 	p, next  *meta.Partition
 	eligible []meta.Replica
-	min      int
 	unclean  bool
 	more     []kv.Cmp // what is assumed beside the state and its leader
 }
@@ -52,19 +52,15 @@ func newSettling(img *meta.Image, t *meta.Topic, p *meta.Partition) *settling {
 func (s *settling) settle(how Election) (Change, bool) {
 	s.dropGone()
 	s.complete()
-	s.min = MinInsync(s.img, s.t, s.next)
-	if s.next.Leader = s.elect(how); s.complete() {
-		s.min = MinInsync(s.img, s.t, s.next)
-		s.next.Leader = s.elect(how) // the eligible one that was elected is all of the target
-	}
-	s.dropLeaving()
+	s.next.Leader = s.elect(how)
+	s.complete() // the eligible one that was elected may be all of the target
 	s.epochs()
 	if s.unchanged() {
 		return Change{}, false
 	}
 	s.next.Eligible = nil
 	if !s.unclean {
-		s.next.Eligible = remainEligible(s.p, s.next, s.eligible, s.min)
+		s.next.Eligible = remainEligible(s.p, s.next, s.eligible, MinInsync(s.img, s.t, s.next))
 	}
 	s.next.ControllerEpoch = s.img.ControllerEpoch()
 	return Change{Next: s.next, If: append(assumed(s.img, s.t, s.p, s.next), s.more...)}, true
@@ -82,8 +78,10 @@ func (s *settling) there(r meta.Replica) bool {
 	return ok && b.Serves(r.Dir)
 }
 
-func (s *settling) canLead(r meta.Replica) bool {
-	b, ok := s.img.Broker(r.Node)
+func (s *settling) canLead(r meta.Replica) bool { return canLead(s.img, r) }
+
+func canLead(img *meta.Image, r meta.Replica) bool {
+	b, ok := img.Broker(r.Node)
 	return ok && b.Serves(r.Dir) && !b.Leaving
 }
 
@@ -104,12 +102,14 @@ func (s *settling) elect(how Election) kafka.NodeID {
 			return first
 		}
 	}
+	removed := removable(s.img, s.next)
 	current, stays := s.next.InSync(s.p.Leader)
-	if stays = stays && s.there(current) && incumbent(s.img, s.p); stays && s.canLead(current) {
+	stays = stays && s.there(current) && incumbent(s.img, s.p)
+	if stays && s.canLead(current) && !slices.Contains(removed, s.p.Leader) {
 		return s.p.Leader
 	}
 	for _, r := range s.next.Replicas {
-		if member, ok := s.next.InSync(r.Node); ok && s.canLead(member) {
+		if member, ok := s.next.InSync(r.Node); ok && s.canLead(member) && !slices.Contains(removed, r.Node) {
 			return r.Node
 		}
 	}
@@ -156,21 +156,6 @@ func (s *settling) electAnyone() kafka.NodeID {
 func incumbent(img *meta.Image, p *meta.Partition) bool {
 	b, ok := img.Broker(p.Leader)
 	return ok && b.Epoch == p.LeaderBrokerEpoch
-}
-
-// dropLeaving takes brokers that are leaving out of the ISR, not below
-// min.insync.replicas (safety 35).
-func (s *settling) dropLeaving() {
-	if s.next.Leader < 0 {
-		return
-	}
-	for _, r := range slices.Clone(s.next.ISR) {
-		b, ok := s.img.Broker(r.Node)
-		if !ok || !b.Leaving || r.Node == s.next.Leader || len(s.next.ISR) <= s.min {
-			continue
-		}
-		s.next.ISR = without(s.next.ISR, r.Node)
-	}
 }
 
 func (s *settling) epochs() {

@@ -22,7 +22,8 @@ type Reassignment struct {
 
 // Reassign plans the beginning of a reassignment, its replacement by another,
 // or its end by nil replicas. The state names the target's replicas first, then
-// those that go. What can be completed at once is, in the same transaction. It
+// those that go. What can be completed at once is, in the same transaction: not
+// what takes a member out of the ISR (Outgoing). It
 // compares the state's revision and the registrations of its leader and of
 // every broker that comes in. ok is false when there is nothing to do.
 // Refusals: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT,
@@ -49,22 +50,32 @@ func Reassign(img *meta.Image, r Reassignment) (c Change, ok bool, err error) {
 	return c, ok, nil
 }
 
-// revert takes what a reassignment was adding out again. Where none of the
-// others could go on from what was committed, that would lose records.
+// revert takes what a reassignment was adding out again. What is in the ISR by
+// now goes as every member does that is removed: until then the state says that
+// it is both added and removed. Where none of the others could go on from what
+// was committed, that would lose records.
 func (s *settling) revert() error {
 	p := s.p
 	if !p.Reassigning() {
 		return refuse(kerr.NoReassignmentInProgress, "%s", kerr.NoReassignmentInProgress.Description)
 	}
 	adding := func(r meta.Replica) bool { return slices.Contains(p.Adding, r.Node) }
-	s.next.Replicas = slices.DeleteFunc(s.next.Replicas, adding)
-	s.next.ISR = slices.DeleteFunc(s.next.ISR, adding)
-	s.next.Adding, s.next.Removing = nil, nil
+	rest := slices.DeleteFunc(slices.Clone(p.ISR), adding)
 	alive := slices.ContainsFunc(p.ISR, s.there)
-	if len(s.next.ISR) == 0 || alive && !slices.ContainsFunc(s.next.ISR, s.there) {
+	if len(rest) == 0 || alive && !slices.ContainsFunc(rest, s.there) {
 		return refuse(kerr.InvalidReplicaAssignment,
 			"Unable to revert partition assignment for %s:%d because it would require an unclean leader election.", s.t.Name, p.Partition)
 	}
+	s.next.Replicas = slices.DeleteFunc(s.next.Replicas, adding)
+	s.next.Adding, s.next.Removing = nil, nil
+	for _, r := range p.Replicas {
+		if _, in := p.InSync(r.Node); in && adding(r) {
+			s.next.Replicas = append(s.next.Replicas, r)
+			s.next.Adding = append(s.next.Adding, r.Node)
+		}
+	}
+	slices.Sort(s.next.Adding)
+	s.next.Removing = slices.Clone(s.next.Adding)
 	return nil
 }
 
@@ -133,24 +144,75 @@ func (s *settling) checkTarget(r Reassignment) error {
 }
 
 // complete ends a reassignment when all of its target is in the ISR, there and
-// staying (safety 30): the replicas that go leave the ISR with it, and who
-// leads among them gives leadership up.
-func (s *settling) complete() bool {
-	if !s.next.Reassigning() {
-		return false
+// staying, and nobody else is (safety 30); one that was cancelled ends when
+// nobody of those is in the ISR that it was adding.
+func (s *settling) complete() {
+	if !s.next.Reassigning() || slices.ContainsFunc(s.next.ISR, func(m meta.Replica) bool { return slices.Contains(s.next.Removing, m.Node) }) {
+		return
 	}
 	target := s.next.Target()
-	var cmps []kv.Cmp
-	for _, r := range target {
-		m, in := s.next.InSync(r.Node)
-		if !in || !s.canLead(m) {
-			return false
+	if !cancelled(s.next) {
+		if !targetLeads(s.img, s.next) {
+			return
 		}
-		b, _ := s.img.Broker(r.Node)
-		cmps = append(cmps, kv.ModIs(s.img.Keys().Broker(r.Node), b.ModRev))
+		for _, r := range target {
+			b, _ := s.img.Broker(r.Node)
+			s.more = append(s.more, kv.ModIs(s.img.Keys().Broker(r.Node), b.ModRev))
+		}
 	}
-	s.more = append(s.more, cmps...)
-	s.next.ISR = slices.DeleteFunc(s.next.ISR, func(m meta.Replica) bool { return slices.Contains(s.next.Removing, m.Node) })
 	s.next.Replicas, s.next.Adding, s.next.Removing = target, nil, nil
-	return true
+}
+
+// cancelled says of a reassignment that it ends where it began.
+func cancelled(p *meta.Partition) bool {
+	return len(p.Adding) > 0 && slices.Equal(p.Adding, p.Removing)
+}
+
+// targetLeads says whether each of a reassignment's target could lead.
+func targetLeads(img *meta.Image, p *meta.Partition) bool {
+	return !slices.ContainsFunc(p.Target(), func(r meta.Replica) bool {
+		m, in := p.InSync(r.Node)
+		return !in || !canLead(img, m)
+	})
+}
+
+// removable are the members of the ISR that a reassignment takes out, when it
+// is time: the target is in sync, or, after a cancellation, one of those that
+// stay can lead.
+func removable(img *meta.Image, p *meta.Partition) []kafka.NodeID {
+	ready := targetLeads
+	if cancelled(p) {
+		ready = func(img *meta.Image, p *meta.Partition) bool {
+			return slices.ContainsFunc(p.ISR, func(m meta.Replica) bool {
+				return !slices.Contains(p.Removing, m.Node) && canLead(img, m)
+			})
+		}
+	}
+	if len(p.Removing) == 0 || !ready(img, p) {
+		return nil
+	}
+	var out []kafka.NodeID
+	for _, m := range p.ISR {
+		if slices.Contains(p.Removing, m.Node) {
+			out = append(out, m.Node)
+		}
+	}
+	return out
+}
+
+// Outgoing are members of the ISR that are there and are not to stay: those that
+// a reassignment takes out, and those whose brokers are leaving, unless that
+// would leave fewer than least in the ISR. Only their leader knows when they may go: one of
+// them may have led, and not know yet that it does not. Whoever is not in the
+// ISR has no say in the high watermark, so a former leader that goes unheard
+// would tell its clients a mark that others have passed, and with a clean
+// conscience: its session holds (safety 18, 35).
+func Outgoing(img *meta.Image, t *meta.Topic, p *meta.Partition) (removed, leaving []kafka.NodeID, least int) {
+	removed = removable(img, p)
+	for _, m := range p.ISR {
+		if b, ok := img.Broker(m.Node); ok && b.Leaving && !slices.Contains(removed, m.Node) {
+			leaving = append(leaving, m.Node)
+		}
+	}
+	return removed, leaving, MinInsync(img, t, p)
 }

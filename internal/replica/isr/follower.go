@@ -33,6 +33,8 @@ type Claim struct {
 	Counted int64
 	// LogStart is where its log starts, for good.
 	LogStart int64
+	// Knows the leader epoch: the fetch named it.
+	Knows bool
 }
 
 // Follower is what a leader knows, in its present term, of a replica.
@@ -47,6 +49,8 @@ type Follower struct {
 	// CaughtUp is the last time at which the leader is known to have had nothing
 	// that the follower has not got since; zero: never in this term.
 	CaughtUp time.Time
+	// Heard: it knows of this term. Until then it may take itself for the leader.
+	Heard bool
 
 	// What the leader had at a time that no claim has reached yet: the claim that
 	// does shows that the follower was caught up then. One such mark at a time,
@@ -78,7 +82,7 @@ func (f Follower) Fetch(c Claim, end int64, now time.Time) Follower {
 		f.CaughtUp = caught
 	}
 	f.BrokerEpoch, f.Fetched, f.LogStart = c.BrokerEpoch, c.Fetched, c.LogStart
-	f.Position = min(c.Counted, c.Fetched)
+	f.Position, f.Heard = min(c.Counted, c.Fetched), f.Heard || c.Knows
 	switch {
 	case f.Position >= end:
 		f.CaughtUp, f.marked = now, time.Time{}
@@ -114,6 +118,9 @@ type Term struct {
 	HW         int64
 	Followers  []Follower
 	Lag        time.Duration // replica.lag.time.max.ms
+	// Session is for how long a broker that hears nothing of this term may still
+	// serve clients in an earlier one (safety 31, 33).
+	Session time.Duration
 }
 
 // Mark returns the high watermark. It waits for those who are about to come
@@ -144,9 +151,10 @@ func (t *Term) may(f Follower) bool {
 }
 
 // Change returns the ISR that the leader should propose, or nil for the one
-// that there is: with those who have caught up, and without those who have not
-// for longer than Lag. While a proposal is on its way there is no other. The
-// leader stands first, the others in the order of the followers.
+// that there is: with those who have caught up, without those who have not for
+// longer than Lag, and without those who are to go and know that another leads.
+// While a proposal is on its way there is no other. The leader stands first, the
+// others in the order of the followers.
 func (t *Term) Change(now time.Time) []kafka.NodeID {
 	if t.Proposed != nil || !slices.Contains(t.Committed, t.Self) {
 		return nil
@@ -155,15 +163,31 @@ func (t *Term) Change(now time.Time) []kafka.NodeID {
 	changed := false
 	for _, f := range t.Followers {
 		in := slices.Contains(t.Committed, f.Node)
-		stays := in && f.KeepsUp(t.End, now, t.Lag)
+		stays := in && f.KeepsUp(t.End, now, t.patience(f)) && !(f.Heard && slices.Contains(t.Removed, f.Node))
 		comes := !in && t.may(f) && f.Reached(t.HW, t.EpochStart)
 		if stays || comes {
 			next = append(next, f.Node)
 		}
 		changed = changed || in != (stays || comes)
 	}
+	for _, f := range t.Followers {
+		if f.Heard && len(next) > t.Least && slices.Contains(next, f.Node) && slices.Contains(t.Leaving, f.Node) {
+			next = slices.DeleteFunc(next, func(n kafka.NodeID) bool { return n == f.Node })
+			changed = true
+		}
+	}
 	if !changed {
 		return nil
 	}
 	return next
+}
+
+// patience with a follower that lags. One that does not know of this term may
+// have led an earlier one, and takes itself for the leader until its session is
+// over: out of the ISR it would not hold back a mark that it does not see.
+func (t *Term) patience(f Follower) time.Duration {
+	if !f.Heard {
+		return max(t.Lag, t.Session)
+	}
+	return t.Lag
 }

@@ -58,6 +58,23 @@ func TestKeepsUp(t *testing.T) {
 	}
 }
 
+// Who has not heard of a term may have led the one before.
+func TestHeard(t *testing.T) {
+	f := unheard(2)
+	if f = f.Fetch(Claim{Node: 2, BrokerEpoch: 7, Fetched: 3, Counted: 3}, 5, after(1)); f.Heard {
+		t.Error("a fetch that names no epoch knows none")
+	}
+	if f = f.Fetch(Claim{Node: 2, BrokerEpoch: 7, Fetched: 3, Counted: 3, Knows: true}, 5, after(2)); !f.Heard {
+		t.Error("it named the epoch")
+	}
+	if f = f.Fetch(Claim{Node: 2, BrokerEpoch: 7, Fetched: 3, Counted: 3}, 5, after(3)); !f.Heard {
+		t.Error("what it knew it knows")
+	}
+	if f = f.Fetch(Claim{Node: 2, BrokerEpoch: 8, Fetched: 3, Counted: 3}, 5, after(4)); f.Heard {
+		t.Error("another incarnation knows by itself")
+	}
+}
+
 // What the incarnation before was to reach, another one does not reach for it
 // (safety 9): its claim says nothing of the time before.
 func TestLaterIncarnationBeginsAnew(t *testing.T) {
@@ -70,12 +87,15 @@ func TestLaterIncarnationBeginsAnew(t *testing.T) {
 
 // follower is one that fetched at the beginning of the term.
 func follower(node kafka.NodeID, position int64, caughtUp int) Follower {
-	return Follower{Node: node, BrokerEpoch: 7, Fetched: position, Position: position, CaughtUp: after(caughtUp)}
+	return Follower{Node: node, BrokerEpoch: 7, Fetched: position, Position: position, CaughtUp: after(caughtUp), Heard: true}
 }
+
+// unheard is one that knows nothing of the term, which began at began.
+func unheard(node kafka.NodeID) Follower { return Unknown(node, true, began) }
 
 func TestChange(t *testing.T) {
 	may := []Candidate{{Node: 3, BrokerEpoch: 7, May: true}}
-	base := Term{Self: 1, EpochStart: 5, End: 20, Position: 20, HW: 10, Lag: 100 * time.Millisecond}
+	base := Term{Self: 1, EpochStart: 5, End: 20, Position: 20, HW: 10, Lag: 100 * time.Millisecond, Session: 250 * time.Millisecond}
 	for _, c := range []struct {
 		name      string
 		view      View
@@ -83,19 +103,25 @@ func TestChange(t *testing.T) {
 		want      []kafka.NodeID
 		mark      int64
 	}{
-		{"all is well", View{nodes(1, 2, 3), nil, 3, 2, nil}, []Follower{follower(2, 15, 150), follower(3, 14, 150)}, nil, 14},
-		{"one lags for too long", View{nodes(1, 2, 3), nil, 3, 2, nil}, []Follower{follower(2, 15, 150), follower(3, 14, 99)}, nodes(1, 2), 14},
-		{"all lag for too long", View{nodes(1, 2, 3), nil, 3, 2, nil}, []Follower{follower(2, 15, 90), follower(3, 14, 90)}, nodes(1), 14},
-		{"one has come to the mark", View{nodes(1, 2), nil, 3, 2, may}, []Follower{follower(2, 15, 150), follower(3, 10, 0)}, nodes(1, 2, 3), 15},
-		{"one has not", View{nodes(1, 2), nil, 3, 2, may}, []Follower{follower(2, 15, 150), follower(3, 9, 0)}, nil, 15},
-		{"the mark waits for one that keeps up", View{nodes(1, 2), nil, 3, 2, may}, []Follower{follower(2, 15, 150), follower(3, 12, 150)}, nodes(1, 2, 3), 12},
-		{"and does not go back for it", View{nodes(1, 2), nil, 3, 2, may}, []Follower{follower(2, 15, 150), follower(3, 8, 150)}, nil, 10},
-		{"nor waits for one that may not", View{nodes(1, 2), nil, 3, 2, []Candidate{{Node: 3, BrokerEpoch: 7}}}, []Follower{follower(2, 15, 150), follower(3, 12, 150)}, nil, 15},
-		{"nor for another incarnation", View{nodes(1, 2), nil, 3, 2, []Candidate{{Node: 3, BrokerEpoch: 8, May: true}}},
+		{"all is well", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 14, 150)}, nil, 14},
+		{"one lags for too long", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 14, 99)}, nodes(1, 2), 14},
+		{"all lag for too long", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, []Follower{follower(2, 15, 90), follower(3, 14, 90)}, nodes(1), 14},
+		{"one has come to the mark", View{nodes(1, 2), nil, 3, 2, may, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 10, 0)}, nodes(1, 2, 3), 15},
+		{"one has not", View{nodes(1, 2), nil, 3, 2, may, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 9, 0)}, nil, 15},
+		{"the mark waits for one that keeps up", View{nodes(1, 2), nil, 3, 2, may, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 12, 150)}, nodes(1, 2, 3), 12},
+		{"and does not go back for it", View{nodes(1, 2), nil, 3, 2, may, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 8, 150)}, nil, 10},
+		{"nor waits for one that may not", View{nodes(1, 2), nil, 3, 2, []Candidate{{Node: 3, BrokerEpoch: 7}}, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 12, 150)}, nil, 15},
+		{"nor for another incarnation", View{nodes(1, 2), nil, 3, 2, []Candidate{{Node: 3, BrokerEpoch: 8, May: true}}, nil, nil, 2},
 			[]Follower{follower(2, 15, 150), follower(3, 12, 150)}, nil, 15},
-		{"one proposal at a time", View{nodes(1, 2), nodes(1), 3, 1, may}, []Follower{follower(2, 15, 0), follower(3, 12, 150)}, nil, 12},
-		{"one comes and one goes", View{nodes(1, 2), nil, 3, 1, may}, []Follower{follower(2, 15, 0), follower(3, 12, 150)}, nodes(1, 3), 12},
-		{"a leader outside the ISR proposes nothing", View{nodes(2), nil, 3, 1, may}, []Follower{follower(2, 15, 0), follower(3, 12, 150)}, nil, 12},
+		{"one proposal at a time", View{nodes(1, 2), nodes(1), 3, 1, may, nil, nil, 2}, []Follower{follower(2, 15, 0), follower(3, 12, 150)}, nil, 12},
+		{"one comes and one goes", View{nodes(1, 2), nil, 3, 1, may, nil, nil, 2}, []Follower{follower(2, 15, 0), follower(3, 12, 150)}, nodes(1, 3), 12},
+		{"a former leader that lags may still lead", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, []Follower{follower(2, 15, 150), unheard(3)}, nil, 10},
+		{"who is removed goes", View{nodes(1, 2, 3), nil, 3, 2, nil, nodes(2, 3), nil, 2}, []Follower{follower(2, 15, 150), follower(3, 9, 150)}, nodes(1), 10},
+		{"and not before it knows", View{nodes(1, 2, 3), nil, 3, 2, nil, nodes(2, 3), nil, 2}, []Follower{follower(2, 15, 150), unheard(3)}, nodes(1, 3), 10},
+		{"who is leaving goes", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nodes(3), 2}, []Follower{follower(2, 15, 150), follower(3, 9, 150)}, nodes(1, 2), 10},
+		{"and not before it knows", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nodes(3), 2}, []Follower{follower(2, 15, 150), unheard(3)}, nil, 10},
+		{"and as far as enough are left", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nodes(2, 3), 2}, []Follower{follower(2, 15, 150), follower(3, 9, 150)}, nodes(1, 3), 10},
+		{"a leader outside the ISR proposes nothing", View{nodes(2), nil, 3, 1, may, nil, nil, 2}, []Follower{follower(2, 15, 0), follower(3, 12, 150)}, nil, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			term := base
@@ -108,8 +134,13 @@ func TestChange(t *testing.T) {
 			}
 		})
 	}
+	over := base
+	over.View, over.Followers = View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, []Follower{follower(2, 15, 300), unheard(3)}
+	if got := over.Change(after(300)); !slices.Equal(got, nodes(1, 2)) {
+		t.Errorf("with a session that is over: proposes %v", got)
+	}
 	low := base
-	low.EpochStart, low.View, low.Followers = 12, View{nodes(1, 2), nil, 3, 2, may}, []Follower{follower(2, 15, 150), follower(3, 11, 150)}
+	low.EpochStart, low.View, low.Followers = 12, View{nodes(1, 2), nil, 3, 2, may, nil, nil, 2}, []Follower{follower(2, 15, 150), follower(3, 11, 150)}
 	if got := low.Change(after(200)); got != nil {
 		t.Errorf("one below the start of the term came in: %v", got)
 	}

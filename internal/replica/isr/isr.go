@@ -28,6 +28,11 @@ type View struct {
 	MinInSync int
 	// Candidates are the assigned replicas outside the committed ISR.
 	Candidates []Candidate
+	// Removed are members of the committed ISR that a reassignment takes out, and
+	// Leaving those whose brokers shut down: they go once they know of this term,
+	// the latter as long as more than Least are left.
+	Removed, Leaving []kafka.NodeID
+	Least            int
 }
 
 // EffectiveMin is the smallest ISR with which a write with acks=all is taken:

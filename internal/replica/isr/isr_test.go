@@ -33,17 +33,17 @@ func TestHighWatermark(t *testing.T) {
 		positions []Position
 		want      int64
 	}{
-		{"a single replica follows its own position", View{nodes(1), nil, 1, 1, nil}, 5, at(1, 9), 9},
-		{"the least member decides", View{nodes(1, 2, 3), nil, 3, 2, nil}, 0, at(1, 9, 2, 4, 3, 7), 4},
-		{"a replica outside the ISR does not", View{nodes(1, 2), nil, 3, 2, nil}, 0, at(1, 9, 2, 8, 3, 1), 8},
-		{"a member on its way in counts at once", View{nodes(1, 2), nodes(1, 2, 3), 3, 2, nil}, 0, at(1, 9, 2, 8, 3, 6), 6},
-		{"a member on its way out still counts", View{nodes(1, 2, 3), nodes(1, 2), 3, 2, nil}, 0, at(1, 9, 2, 8, 3, 6), 6},
-		{"an unknown position holds the mark", View{nodes(1, 2), nil, 2, 1, nil}, 3, at(1, 9), 3},
-		{"an unknown position of a joiner holds the mark", View{nodes(1), nodes(1, 2), 2, 1, nil}, 3, at(1, 9), 3},
-		{"too small an ISR holds the mark", View{nodes(1), nil, 3, 2, nil}, 3, at(1, 9), 3},
-		{"min.insync.replicas above the replicas is the replicas", View{nodes(1), nil, 1, 3, nil}, 3, at(1, 9), 9},
-		{"the mark never goes back", View{nodes(1), nil, 1, 1, nil}, 7, at(1, 2), 7},
-		{"without an ISR nothing moves", View{nil, nil, 1, 1, nil}, 7, at(1, 9), 7},
+		{"a single replica follows its own position", View{nodes(1), nil, 1, 1, nil, nil, nil, 2}, 5, at(1, 9), 9},
+		{"the least member decides", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, 0, at(1, 9, 2, 4, 3, 7), 4},
+		{"a replica outside the ISR does not", View{nodes(1, 2), nil, 3, 2, nil, nil, nil, 2}, 0, at(1, 9, 2, 8, 3, 1), 8},
+		{"a member on its way in counts at once", View{nodes(1, 2), nodes(1, 2, 3), 3, 2, nil, nil, nil, 2}, 0, at(1, 9, 2, 8, 3, 6), 6},
+		{"a member on its way out still counts", View{nodes(1, 2, 3), nodes(1, 2), 3, 2, nil, nil, nil, 2}, 0, at(1, 9, 2, 8, 3, 6), 6},
+		{"an unknown position holds the mark", View{nodes(1, 2), nil, 2, 1, nil, nil, nil, 2}, 3, at(1, 9), 3},
+		{"an unknown position of a joiner holds the mark", View{nodes(1), nodes(1, 2), 2, 1, nil, nil, nil, 2}, 3, at(1, 9), 3},
+		{"too small an ISR holds the mark", View{nodes(1), nil, 3, 2, nil, nil, nil, 2}, 3, at(1, 9), 3},
+		{"min.insync.replicas above the replicas is the replicas", View{nodes(1), nil, 1, 3, nil, nil, nil, 2}, 3, at(1, 9), 9},
+		{"the mark never goes back", View{nodes(1), nil, 1, 1, nil, nil, nil, 2}, 7, at(1, 2), 7},
+		{"without an ISR nothing moves", View{nil, nil, 1, 1, nil, nil, nil, 2}, 7, at(1, 9), 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := HighWatermark(c.view, c.current, c.positions); got != c.want {
