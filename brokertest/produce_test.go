@@ -423,7 +423,8 @@ func TestProduceIdempotent(t *testing.T) {
 	}
 	try("duplicate of the last", 1, 0, 7, 1, nil, 7)
 	try("duplicate of the fifth last", 1, 0, 3, 1, nil, 3)
-	try("older than five batches", 1, 0, 0, 2, kerr.OutOfOrderSequenceNumber, -1)
+	try("older than five batches", 1, 0, 0, 2, kerr.DuplicateSequenceNumber, -1)
+	try("into the last five batches", 1, 0, 2, 2, kerr.OutOfOrderSequenceNumber, -1)
 	try("new epoch, sequence 3", 1, 1, 3, 1, kerr.OutOfOrderSequenceNumber, -1)
 	try("new epoch, sequence 0", 1, 1, 0, 1, nil, -1)
 	try("old epoch", 1, 0, 8, 1, kerr.InvalidProducerEpoch, -1)

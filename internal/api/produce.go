@@ -40,6 +40,7 @@ type appended struct {
 	epoch     kafka.LeaderEpoch
 	end       int64
 	answer    *kmsg.ProduceResponseTopicPartition
+	forgotten bool
 }
 
 // produce is the state of one Produce request.
@@ -151,10 +152,22 @@ func (p *produce) appendOne(now time.Time, t *meta.Topic, in *kmsg.ProduceReques
 		return err
 	}
 	out.BaseOffset, out.LogAppendTime, out.LogStartOffset = res.Base, res.AppendTimeMs, res.LogStart
+	forgotten := res.Duplicate && res.Base < 0
 	if p.req.Acks == -1 && !res.Committed {
-		p.waiting = append(p.waiting, appended{partition, res.Epoch, res.Last + 1, out})
+		p.waiting = append(p.waiting, appended{partition, res.Epoch, res.Last + 1, out, forgotten})
+	} else if forgotten {
+		p.forgotten(out)
 	}
 	return nil
+}
+
+// forgotten answers for a batch that was written long ago. Clients take the code
+// for a success without an offset, and so it is no failure here either.
+func (p *produce) forgotten(out *kmsg.ProduceResponseTopicPartition) {
+	out.ErrorCode = kerr.DuplicateSequenceNumber.Code
+	if p.req.Version >= 8 {
+		out.ErrorMessage = kmsg.StringPtr("the batch was written before, and later ones too: its offset is not remembered")
+	}
 }
 
 // judged reports that a batch was refused for what it says, held against the
@@ -181,6 +194,8 @@ func (p *produce) await(ctx context.Context) {
 			topic, _ := p.img.TopicByID(w.partition.TopicID())
 			p.fail(w.answer, topic, err)
 			w.answer.BaseOffset, w.answer.LogAppendTime, w.answer.LogStartOffset = -1, -1, -1
+		} else if w.forgotten {
+			p.forgotten(w.answer)
 		}
 	}
 }

@@ -283,7 +283,8 @@ type AppendResult struct {
 	LogStart     int64
 	AppendTimeMs int64 // -1 with CreateTime
 	// Duplicate: an idempotent producer sent this before, and Base, Last and
-	// AppendTimeMs are the first append's. It still waits like the original.
+	// AppendTimeMs are the first append's. It still waits like the original. Where
+	// nobody remembers where that is, Base is -1, and Last not below it.
 	Duplicate bool
 	// Committed: the high watermark is past Last already, with enough replicas
 	// in sync, so AwaitCommitted would return at once.

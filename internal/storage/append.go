@@ -28,7 +28,9 @@ const (
 )
 
 // AppendResult of an append. Duplicate: an idempotent producer sent these
-// again; then Base and Last are the original's, and nothing was written.
+// again; then Base and Last are the original's, and nothing was written. Base
+// is -1 where the original is too old for its offset to be remembered; it does
+// not lie above Last then.
 type AppendResult struct {
 	Base, Last   int64
 	LogStart     int64

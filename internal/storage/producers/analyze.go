@@ -72,6 +72,8 @@ type CompletedTxn struct {
 type Update struct {
 	// Duplicate: a batch was there already; First to Last are the original's
 	// offsets, and TimestampMs its timestamp. Nothing is to be written or applied.
+	// Where the original is too old to be remembered, First is None, TimestampMs
+	// too, and Last is an offset that it does not lie above.
 	Duplicate   bool
 	First, Last int64
 	TimestampMs int64
@@ -89,6 +91,13 @@ type Update struct {
 type change struct {
 	next    Entry
 	cleared bool // a guard of the producer ends
+}
+
+// duplicate completes the update as one of a duplicate.
+func (u *Update) duplicate(s *State, first, last, timestampMs int64) {
+	u.reset(s.end, u.opts)
+	u.live = false
+	u.Duplicate, u.First, u.Last, u.TimestampMs = true, first, last, timestampMs
 }
 
 // indexFrom is the number of producers in one append from which a map beats a walk.
@@ -168,9 +177,13 @@ func (s *State) Add(u *Update, b *Batch) error {
 	if u.opts.Origin == FromClient {
 		if e := s.producers[b.ProducerID]; e != nil {
 			if w, ok := e.find(b); ok {
-				u.reset(s.end, u.opts)
-				u.live = false
-				u.Duplicate, u.First, u.Last, u.TimestampMs = true, w.FirstOffset(), w.LastOffset, w.TimestampMs
+				u.duplicate(s, w.FirstOffset(), w.LastOffset, w.TimestampMs)
+				return nil
+			}
+			if e.forgotten(b) {
+				// Apache Kafka refuses it as out of order, for ever: its producer would
+				// count as failed what is there.
+				u.duplicate(s, None, e.batches[0].FirstOffset()-1, None)
 				return nil
 			}
 		}

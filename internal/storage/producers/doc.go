@@ -13,6 +13,15 @@
 // Analyze, or Begin and Add batch by batch, changes nothing that can be seen. Replay of a log after opening it
 // is the same two steps with FromReplication.
 //
+// # What is remembered
+//
+// Of the last five batches of a producer it is known where they are. Of those
+// before it is known that they were written, as far as the numbers of each lead
+// on to the next: the chain of the producer's epoch. It begins with the first
+// batch that is heard of, and anew where one does not follow; after a snapshot,
+// with the last batch or what was recalled. So a duplicate is recognized however
+// old it is, and never where the state began later, or has a gap.
+//
 // State has no lock, clock, goroutine or I/O: the log calls it under the lock
 // that serializes its appends, and passes the time. Snapshot files are the
 // business of functions that touch no State: encode under the lock, write off

@@ -6,6 +6,10 @@ import "math"
 // client may have in flight, so that any of them can be retried.
 const KeptBatches = 5
 
+// maxChain bounds Entry.chain: half of all sequences, or one that is to come
+// could be taken for one of before the last wrap.
+const maxChain = 1 << 30
+
 // None stands for an offset, sequence, epoch or producer that is not there.
 const None = -1
 
@@ -32,6 +36,11 @@ func seqMinus(seq, n int32) int32 {
 	return math.MaxInt32 - (n - seq) + 1
 }
 
+// sequences is how many there are from first up to, and without, next.
+func sequences(first, next int32) int64 {
+	return (int64(next) - int64(first)) & math.MaxInt32
+}
+
 // follows reports whether a batch beginning at next is the one after last,
 // which is None before the first.
 func follows(last, next int32) bool {
@@ -51,7 +60,10 @@ type Entry struct {
 	TxnFirstOffset int64
 
 	batches [KeptBatches]Written // oldest first
-	n       int
+	n       int32
+	// chain counts the sequences, back from the last batch's, that were written
+	// without a gap in this epoch, as far as is known: at most maxChain.
+	chain int32
 
 	// seenMs is when this broker last heard of the producer, by its own clock:
 	// the batches' timestamps are the client's and may be years off.
@@ -101,24 +113,54 @@ func (e *Entry) find(b *Batch) (Written, bool) {
 	return Written{}, false
 }
 
+// forgotten reports that a batch was certainly written, before all that are
+// remembered: its sequences lie in the chain that the oldest of these ends.
+// A batch that reaches into them, and is none of them, is in doubt.
+func (e *Entry) forgotten(b *Batch) bool {
+	if b.Epoch != e.Epoch || e.n == 0 || b.FirstSeq < 0 {
+		return false
+	}
+	older := int64(e.chain)
+	for _, w := range e.Batches() {
+		older -= int64(w.OffsetDelta) + 1
+	}
+	back := sequences(b.FirstSeq, e.batches[0].FirstSeq())
+	return back <= older && b.LastOffset-b.FirstOffset < back
+}
+
 func (e *Entry) setEpoch(epoch int16) {
 	if e.Epoch != epoch {
 		e.Epoch, e.n = epoch, 0
 	}
 }
 
+// extend makes a batch that is about to be added the end of the chain, or the
+// beginning of another one where it does not follow.
+func (e *Entry) extend(w Written) {
+	if e.n == 0 || !follows(e.LastSeq(), w.FirstSeq()) {
+		e.chain = 0
+	}
+	if w.LastSeq < 0 {
+		e.chain = 0 // a coordinator's: it has none
+		return
+	}
+	e.chain = int32(min(int64(e.chain)+int64(w.OffsetDelta)+1, maxChain))
+}
+
 func (e *Entry) add(b *Batch) {
 	e.setEpoch(b.Epoch)
-	if e.n == KeptBatches {
-		copy(e.batches[:], e.batches[1:])
-		e.n--
-	}
-	e.batches[e.n] = Written{
+	w := Written{
 		LastSeq:     b.LastSeq,
 		LastOffset:  b.LastOffset,
 		OffsetDelta: int32(b.LastOffset - b.FirstOffset),
 		TimestampMs: b.TimestampMs,
 	}
+	e.extend(w)
+	if e.n == KeptBatches {
+		copy(e.batches[:], e.batches[1:])
+		e.n--
+	}
+	e.batches[e.n] = w
 	e.n++
 	e.LastTimestampMs = b.TimestampMs
 }

@@ -27,7 +27,7 @@ func (r *Recall) Add(b *Batch) {
 		r.found[b.ProducerID] = e
 	}
 	if e.n > 0 && !follows(e.LastSeq(), b.FirstSeq) {
-		e.n = 0 // what came before can not be sent again
+		e.n = 0 // what came before can not be sent again, and is no part of the chain
 	}
 	e.add(b)
 }
@@ -39,7 +39,7 @@ func (r *Recall) Finish() {
 		k := r.s.producers[id]
 		last, _ := e.Last()
 		if known, ok := k.Last(); ok && known.LastOffset == last.LastOffset && known.LastSeq == last.LastSeq {
-			k.batches, k.n = e.batches, e.n
+			k.batches, k.n, k.chain = e.batches, e.n, e.chain
 		}
 	}
 }

@@ -157,6 +157,9 @@ func (w *world) write(d *datadriven.TestData, works bool) string {
 		}
 		return strings.TrimSuffix(err.Error(), code.Error()) + code.Message + "\n"
 	}
+	if u.Duplicate && u.First < 0 {
+		return fmt.Sprintf("duplicate of what is not above %d\n", u.Last)
+	}
 	if u.Duplicate {
 		return fmt.Sprintf("duplicate of %d..%d\n", u.First, u.Last)
 	}

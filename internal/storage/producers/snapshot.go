@@ -127,6 +127,7 @@ func decodeEntry(b []byte) Entry {
 		TimestampMs: e.LastTimestampMs,
 	}
 	if last.LastOffset >= 0 {
+		e.extend(last)
 		e.batches[0], e.n = last, 1
 	}
 	return e
