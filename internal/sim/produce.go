@@ -74,11 +74,11 @@ func (p *producer) request(raw []byte) *kmsg.ProduceRequest {
 	return req
 }
 
-// done writes down what became of a batch.
+// done writes down what became of a batch; base is -1 where nobody knows it.
 func (p *producer) done(s *sent, out check.Outcome, base int64) {
 	for i := range s.events {
 		e := &s.events[i]
-		if e.Out = out; out == check.OK {
+		if e.Out = out; out == check.OK && base >= 0 {
 			e.Offset = base + int64(i)
 		}
 		p.w.history.add(e)
@@ -220,8 +220,11 @@ func (p *producer) await(ctx context.Context, due time.Time) error {
 		p.done(s, check.OK, a.BaseOffset)
 		p.flight = p.flight[1:]
 		return nil
-	case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID),
-		errors.Is(err, kerr.DuplicateSequenceNumber), errors.Is(err, kerr.InvalidProducerEpoch):
+	case errors.Is(err, kerr.DuplicateSequenceNumber): // it is there, as clients take it
+		p.done(s, check.OK, -1)
+		p.flight = p.flight[1:]
+		return nil
+	case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID), errors.Is(err, kerr.InvalidProducerEpoch):
 		if s.broken++; s.broken > 5 {
 			p.w.trace.add("%s gives up %s: %v", p.name, s.events[0].ID, err)
 			p.w.count("sequence broken")

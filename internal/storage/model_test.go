@@ -515,7 +515,11 @@ func (h *history) resend() {
 				sent = append(sent, b)
 			}
 		}
-		for _, b := range sent[max(0, len(sent)-producers.KeptBatches):] {
+		kept := max(0, len(sent)-producers.KeptBatches)
+		if !h.older(sent[:kept]) {
+			return
+		}
+		for _, b := range sent[kept:] {
 			if b.base < h.log.Start() {
 				continue
 			}
