@@ -30,7 +30,7 @@ func (w *World) work() {
 		return w.newClient(fmt.Sprintf(format, args...), use)
 	}
 	for part := range int32(partitions) {
-		p := &producer{client: client("idempotent-%d", part), part: part, acks: -1}
+		p := &producer{client: client("idempotent-%d", part), part: part, acks: -1, window: windows[int(part)%len(windows)]}
 		w.clients.Go(func() { p.idempotent(patient, more) })
 		r := &reader{client: client("reader-%d", part), part: part, committed: part == 1}
 		w.readers.Go(func() { r.run(w.ctx) })

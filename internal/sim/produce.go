@@ -15,8 +15,10 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
 
-// window is how many batches an idempotent producer has in flight at most.
-const window = 4
+// windows are how many batches the idempotent producers have in flight at most:
+// more than a broker remembers, too, as a client has where it goes on at the next
+// leader while the last one does not answer.
+var windows = []int{4, 12}
 
 // producer writes to one partition.
 type producer struct {
@@ -27,6 +29,7 @@ type producer struct {
 	builder batch.Builder
 
 	// Of an idempotent one.
+	window   int
 	id       int64 // -1: none yet
 	epoch    int16
 	sequence int32
@@ -126,7 +129,7 @@ func (p *producer) idempotent(ctx, more context.Context) {
 			}
 			continue
 		}
-		if now := time.Now(); !now.Before(due) && len(p.flight) < window && more.Err() == nil {
+		if now := time.Now(); !now.Before(due) && len(p.flight) < p.window && more.Err() == nil {
 			due = now.Add(p.w.plan.pace/2 + p.dice.upTo(p.w.plan.pace))
 			s := p.next(&batch.Producer{ID: p.id, Epoch: p.epoch, Sequence: p.sequence})
 			p.sequence += int32(len(s.events))
@@ -194,7 +197,7 @@ func (p *producer) await(ctx context.Context, due time.Time) error {
 	}
 	s := p.flight[0]
 	until := s.deadline
-	if len(p.flight) < window && due.Before(until) {
+	if len(p.flight) < p.window && due.Before(until) {
 		until = due
 	}
 	t := time.NewTimer(time.Until(until))
@@ -221,6 +224,7 @@ func (p *producer) await(ctx context.Context, due time.Time) error {
 		p.flight = p.flight[1:]
 		return nil
 	case errors.Is(err, kerr.DuplicateSequenceNumber): // it is there, as clients take it
+		p.w.count("written before")
 		p.done(s, check.OK, -1)
 		p.flight = p.flight[1:]
 		return nil
