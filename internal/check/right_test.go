@@ -62,6 +62,17 @@ func TestRight(t *testing.T) {
 			produce 1-5 "id":"a","seq":1,"offset":1,"inflight":6,` + once + `
 			produce 3-5 "id":"b","seq":2,"offset":0,"inflight":6,` + once + `
 			read 6-7 "final":true,"done":true,"from":0,"records":[[0,"b"],[1,"a"]]`, nil},
+		{"acknowledged, nobody knows where", Options{}, `
+			produce 1-5 "id":"a","seq":1,"offset":-1,` + once + `
+			produce 3-5 "id":"b","seq":2,"offset":1,` + once + `
+			read 6-7 "final":true,"done":true,"from":0,"records":[[0,"a"],[1,"b"]]`, nil},
+		{"but not behind what was sent later", Options{}, `
+			produce 1-5 "id":"a","seq":1,"offset":-1,` + once + `
+			produce 3-5 "id":"b","seq":2,"offset":0,` + once + `
+			read 6-7 "final":true,"done":true,"from":0,"records":[[0,"b"],[1,"a"]]`, []Kind{Reordered}},
+		{"and not nowhere", Options{}, `
+			produce 1-5 "id":"a","seq":1,"offset":-1,` + once + `
+			read 6-7 "final":true,"done":true,"from":0,"next":0`, []Kind{Lost}},
 		{"a maybe that never appears", Options{}, `
 			produce 1-2 "id":"a","seq":1,"out":"maybe",` + once + `
 			read 6-7 "final":true,"done":true,"from":0,"next":0`, nil},

@@ -38,6 +38,7 @@ var deviations = []deviation{
 	{"PROD-09-internal", `.`, "", "the internal topics exist from the release that has group coordination"},
 	{"Produce-unknown", `^> negative timeout: `, "", "acks=all waits for the disk, and a time that is over before it begins is a time-out"},
 	{"Produce-idempotent", `^> negative epoch: `, "", "a producer id with a negative epoch is refused before it is compared with anything"},
+	{"Produce-idempotent", `^> older than five batches: `, "", "a batch that is certainly there, no matter how old, is a duplicate, and not out of order for ever"},
 	{"FETCH-01-oversize", `partition limit 200|response limit 100`, "", "whole batches only: what cannot be used is not sent"},
 	{"FETCH-01-oversize", `negative limits`, "", "a negative limit is one of nothing, and is not an unknown error"},
 	{"FETCH-03-bounds", `^> at (0|10): `, "", "whole batches only: what cannot be used is not sent"},
