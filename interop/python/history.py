@@ -50,7 +50,7 @@ def send(producer, seq):
 
     def answered(error, message):
         if error is None:
-            write("produce", "", begin, partition, **sent, offset=message.offset())
+            write("produce", "", begin, partition, **sent, offset=-1 if message.offset() is None else message.offset())
         else:
             write("produce", "", begin, partition, **sent, out="maybe")
 
