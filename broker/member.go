@@ -35,7 +35,7 @@ type member struct {
 	startID string
 	store   metastore.Store
 	keeper  *imageKeeper
-	ttl     time.Duration        // of the session; 0: this node is alone
+	ttl     time.Duration        // of the lease; 0: this node is alone
 	clock   func() time.Duration // nil: the session's own
 	wait    time.Duration        // how long a stop waits for others
 	tells   func() *meta.Broker  // what the registration says

@@ -130,7 +130,7 @@ func (b *Broker) buildMember(o Options) {
 	p.member.giveUp = b.giveUp
 	p.member.tells, p.member.wait, p.member.clock = b.registration, n.Metadata.ShutdownTimeout, o.clock
 	if o.store != nil || !n.Metadata.Alone() {
-		p.member.ttl = n.Metadata.SessionTimeout
+		p.member.ttl = n.Metadata.Lease
 	}
 	b.reg.MustRegister(p.member.collectors()...)
 	p.pulse = &pulse{

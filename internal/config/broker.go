@@ -35,15 +35,17 @@ type Broker struct {
 
 // Metadata is how the process reaches the cluster's metadata.
 type Metadata struct {
-	Dir            string   // of the embedded store
-	Voters         []Voter  // nodes that carry it for others to reach
-	Bootstrap      []string // host:port of voters, for a node that is none
-	Endpoints      []string // of an external store; empty: embedded
-	Join           bool     // an empty directory becomes a member of the voters' cluster
-	TLS            MetadataTLS
-	Plaintext      bool   // voters beyond loopback, without TLS
-	ClusterID      string // as configured; "" for what the log directories or the store say
-	SessionTimeout time.Duration
+	Dir       string   // of the embedded store
+	Voters    []Voter  // nodes that carry it for others to reach
+	Bootstrap []string // host:port of voters, for a node that is none
+	Endpoints []string // of an external store; empty: embedded
+	Join      bool     // an empty directory becomes a member of the voters' cluster
+	TLS       MetadataTLS
+	Plaintext bool   // voters beyond loopback, without TLS
+	ClusterID string // as configured; "" for what the log directories or the store say
+	// SessionTimeout is how long a broker goes unheard before it is given up, and
+	// Lease what it asks the metadata store for.
+	SessionTimeout, Lease time.Duration
 	// ShutdownTimeout bounds how long a stop waits for others to take over.
 	ShutdownTimeout time.Duration
 	// RegistrationTimeout bounds the broker's registration at its start.
@@ -55,6 +57,11 @@ type MetadataTLS struct{ Certificate, Key, CA string }
 
 // minSession is what a metadata store grants at least.
 const minSession = 2 * time.Second
+
+// quorumChange is what a loss of the quorum's leader adds to the leases that it
+// kept: the voters elect another after one to two seconds, and that one gives
+// each lease its whole time again, and a second.
+const quorumChange = 2 * time.Second
 
 // Session is how long a broker of several that the metadata store does not hear
 // of keeps its registration.
@@ -233,6 +240,7 @@ func (c *Config) metadata(b *Broker) error {
 	}
 	b.Metadata.RegistrationTimeout = c.Duration("initial.broker.registration.timeout.ms")
 	b.Metadata.SessionTimeout = c.Session()
+	b.Metadata.Lease = max(c.Session()-quorumChange, minSession)
 	b.Metadata.ShutdownTimeout = c.Duration("barnabas.shutdown.timeout.ms")
 	b.Metadata.ClusterID = c.Text("barnabas.cluster.id")
 	if id := b.Metadata.ClusterID; !plainID(id) {

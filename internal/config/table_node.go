@@ -41,7 +41,7 @@ var nodeKeys = []Key{
 	{Name: "broker.heartbeat.interval.ms", Type: Int, Default: value("2000"), State: Never, Reason: "no broker reports to a controller: the metadata store knows who is there",
 		Doc: "Interval of a broker's heartbeats to Kafka's controller."},
 	{Name: "broker.session.timeout.ms", Type: Int, Default: value("9000"), State: Live,
-		Doc: "A broker of several that the metadata store did not hear of for this long loses its registration and its leaderships; below 2000 it is 2000. A node that carries the metadata alone has no session."},
+		Doc: "A broker of several that the metadata store did not hear of for this long loses its registration and its leaderships; below 2000 it is 2000. Its lease is 2 s shorter (and never below 2 s): for so long it outlasts a loss of the quorum's leader. A node that carries the metadata alone has no session."},
 	{Name: "barnabas.shutdown.timeout.ms", Type: Long, Default: value("300000"), Check: atLeast(0), State: Live,
 		Doc: "How long a broker of several that stops waits at most until others lead its partitions and hold them in sync."},
 	{Name: "controlled.shutdown.enable", Type: Boolean, Default: value("true"), State: Never, Reason: "a broker that stops always gives its leaderships up first",
