@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 
@@ -38,6 +39,7 @@ type Client struct {
 	correlation int32
 	waiting     []*Call // oldest first
 	err         error   // why the connection is of no use any more
+	spare       spare
 }
 
 // Call is a request whose answer may still come.
@@ -46,6 +48,8 @@ type Call struct {
 	resp        kmsg.Response // nil: no answer will come (Produce with acks=0)
 	done        chan struct{}
 	err         error
+	c           *Client
+	frame       *Buffer // that the answer lies in
 }
 
 // Dial connects over TCP.
@@ -91,7 +95,7 @@ func (c *Client) Send(ctx context.Context, req kmsg.Request) (*Call, error) {
 	}
 	defer func() { <-c.turn }()
 
-	call := &Call{done: make(chan struct{}), resp: req.ResponseKind()}
+	call := &Call{c: c, done: make(chan struct{}), resp: req.ResponseKind()}
 	if p, ok := req.(*kmsg.ProduceRequest); ok && p.Acks == 0 {
 		call.resp = nil
 		close(call.done)
@@ -149,6 +153,58 @@ func (k *Call) Wait(ctx context.Context) (kmsg.Response, error) {
 	return k.resp, nil
 }
 
+// Release gives back the memory that the answer of Wait lies in: neither the answer nor
+// any bytes of it may be used from then on. It is for whoever gets large answers one
+// after the other: new memory for each has to be cleared, faulted in and collected, which
+// costs more than what is done with it. Without Release the collector takes it.
+func (k *Call) Release() {
+	if k.frame == nil {
+		return
+	}
+	frame := k.frame
+	k.frame, k.resp = nil, nil
+	if cap(frame.B) <= 1<<maxClass {
+		frame.Release()
+		return
+	}
+	k.c.mu.Lock()
+	k.c.spare.keep(frame)
+	k.c.mu.Unlock()
+}
+
+// spare is the memory of one answer that is too large for the pools. It is given up when
+// there is no need of it for a while.
+type spare struct {
+	frame *Buffer
+	small int // answers since the last one that needed it
+}
+
+// patience is for so many answers; a follower with nothing to fetch gets some two a second.
+const patience = 64
+
+// get returns a buffer of length n with any content.
+func (s *spare) get(n int) *Buffer {
+	if n <= 1<<maxClass {
+		if s.small++; s.small >= patience {
+			s.frame = nil
+		}
+		return GetBuffer(n)
+	}
+	frame := s.frame
+	s.frame, s.small = nil, 0
+	if frame == nil || cap(frame.B) < n {
+		return &Buffer{B: make([]byte, n, n+n/8)}
+	}
+	frame.B = frame.B[:n]
+	return frame
+}
+
+func (s *spare) keep(frame *Buffer) {
+	if s.frame == nil || cap(s.frame.B) < cap(frame.B) {
+		s.frame = frame
+	}
+}
+
 // Close ends the connection and what waits on it, and returns when the reader is gone.
 func (c *Client) Close() error {
 	c.fail(nil)
@@ -160,7 +216,7 @@ func (c *Client) read() {
 	defer close(c.gone)
 	r := bufio.NewReaderSize(c.nc, 16<<10)
 	for {
-		frame, err := ReadFrame(r, c.maxFrame, nil)
+		frame, err := c.readFrame(r)
 		if err != nil {
 			c.fail(err)
 			return
@@ -177,7 +233,8 @@ func (c *Client) read() {
 			c.fail(fmt.Errorf("%w answer: nothing was asked", ErrMalformed))
 			return
 		}
-		got, err := parseAnswer(frame, call.resp)
+		call.frame = frame
+		got, err := parseAnswer(frame.B, call.resp)
 		if got != call.correlation && err == nil {
 			err = fmt.Errorf("%w answer: correlation %d where %d was due", ErrMalformed, got, call.correlation)
 		}
@@ -188,6 +245,17 @@ func (c *Client) read() {
 			return
 		}
 	}
+}
+
+func (c *Client) readFrame(r io.Reader) (*Buffer, error) {
+	n, err := readLength(r, c.maxFrame)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	frame := c.spare.get(n)
+	c.mu.Unlock()
+	return frame, readBody(r, frame.B)
 }
 
 // parseAnswer reads the answer, or the version 0 one with which brokers refuse an

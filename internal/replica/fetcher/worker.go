@@ -319,6 +319,7 @@ func (w *worker) round(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
+	defer call.Release() // logs keep nothing of what is appended
 	resp := answer.(*kmsg.FetchResponse)
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return err
