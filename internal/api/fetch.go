@@ -55,6 +55,7 @@ type fetch struct {
 	img       *meta.Image
 	replica   int32 // -1 a consumer
 	claims    bool  // the followers' claims are still to be taken over
+	marked    bool  // a follower is to hear of a mark soon
 	isolation replica.Isolation
 	session   *sessionUse
 	items     []*fetchItem
@@ -150,13 +151,18 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 	if f.readAll() || f.req.MaxWaitMillis <= 0 {
 		return
 	}
-	deadline := time.NewTimer(onGrid(time.Now(), time.Duration(f.req.MaxWaitMillis)*time.Millisecond))
+	wait := time.Duration(f.req.MaxWaitMillis) * time.Millisecond
+	deadline := time.NewTimer(onGrid(time.Now(), wait))
 	defer deadline.Stop()
 	f.watch()
 	defer f.unwatch()
-	for {
+	for soon := wait <= markPatience; ; {
 		if !f.unchanged() && f.readAll() {
 			return
+		}
+		if f.marked && !soon {
+			soon = true
+			deadline.Reset(markPatience)
 		}
 		select {
 		case <-f.waiter.C:
@@ -171,6 +177,12 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 		}
 	}
 }
+
+// markPatience is how long a follower waits for records to hear of another high
+// watermark with them. Each append moves the mark once all have fetched it: without
+// a wait, every fetch that brings records to a busy follower is followed by one that
+// brings none.
+const markPatience = 5 * time.Millisecond
 
 // onGrid stretches a wait that begins at now by less than a 64th, to where others
 // of its length end too: an idle process is woken for all of them at once. Each
@@ -234,6 +246,7 @@ func (f *fetch) unwatch() {
 // asking for it would spin.
 func (f *fetch) readAll() (due bool) {
 	f.release()
+	f.marked = false
 	budget := min(int(f.req.MaxBytes), f.Limits.FetchMaxBytes)
 	total, readable := 0, 0
 	now := f.Now()
@@ -248,7 +261,7 @@ func (f *fetch) readAll() (due bool) {
 		}
 		if !it.early {
 			readable++
-			due = due || err != nil || it.read.Diverging != nil || it.prefer >= 0 || f.replica >= 0 && it.behind()
+			due = due || err != nil || it.read.Diverging != nil || it.prefer >= 0 || f.replica >= 0 && f.behind(it)
 		}
 		total += it.read.SizeBytes
 	}
@@ -257,13 +270,19 @@ func (f *fetch) readAll() (due bool) {
 }
 
 // behind: a follower knows another mark or start than this, and is not to wait
-// for records to hear of it (safety 18). Without a session what it knows is what
-// it says.
-func (it *fetchItem) behind() bool {
+// for records to hear of it (safety 18). Without a session what it knows is what it
+// says. Where consumers are not sent to followers, a mark alone has the time of
+// markPatience (as KAFKA-9731: it costs requests).
+func (f *fetch) behind(it *fetchItem) bool {
 	if it.toldHW < 0 {
 		return it.read.HW > it.marked
 	}
-	return it.read.HW != it.toldHW || it.read.LogStart != it.toldStart
+	if it.read.LogStart != it.toldStart {
+		return true
+	}
+	moved := it.read.HW != it.toldHW
+	f.marked = f.marked || moved
+	return moved && f.RackAware
 }
 
 // limited reports that there is more to read than the limits let through: then

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -144,25 +145,32 @@ func (l *led) asks(session, epoch int32, offsets ...int64) *kmsg.FetchRequest {
 	return req
 }
 
-// reads carries a fetch out, but for its answer and its wait.
-func (l *led) reads(req *kmsg.FetchRequest) (f *fetch, due bool) {
+// begun is a fetch of broker 2 that is about to read.
+func (l *led) begun(req *kmsg.FetchRequest) *fetch {
 	l.t.Helper()
 	use, err := l.a.sessions.begin(time.Now(), req)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	f = &fetch{
+	f := &fetch{
 		API: l.a, r: &server.Request{}, req: req, resp: kmsg.NewPtrFetchResponse(), img: l.Img,
 		replica: 2, isolation: replica.ReadLogEnd, claims: true, session: use,
 	}
 	f.resolveAll()
+	return f
+}
+
+// reads carries a fetch out, but for its answer and its wait.
+func (l *led) reads(req *kmsg.FetchRequest) (f *fetch, due bool) {
+	l.t.Helper()
+	f = l.begun(req)
 	due = f.readAll()
 	for _, it := range f.items {
 		if it.code != 0 {
 			l.t.Fatalf("error %d", it.code)
 		}
 	}
-	use.finish(f.items)
+	f.session.finish(f.items)
 	f.release()
 	return f, due
 }
@@ -245,5 +253,56 @@ func TestFollowerHearsOfTheMarkAtOnce(t *testing.T) {
 		if _, due := l.reads(req); due != want {
 			t.Errorf("due %t where it has the mark %d of 1", due, marked)
 		}
+	}
+}
+
+// A mark alone is told soon, and with records where some come meanwhile: a busy
+// follower is not to ask twice for each append.
+func TestFollowerHearsOfTheMarkWithRecords(t *testing.T) {
+	for name, c := range map[string]struct {
+		aware bool // consumers wait for what followers know
+		after time.Duration
+		put   bool
+		start bool // the log start moves as well
+		took  time.Duration
+	}{
+		"nothing comes":       {took: markPatience},
+		"records come":        {put: true, after: markPatience / 2, took: markPatience / 2},
+		"start moves":         {start: true, after: markPatience / 5, took: markPatience / 5},
+		"consumers are there": {aware: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLed(t)
+				l.a.RackAware = c.aware
+				l.put("a")
+				f, _ := l.reads(l.asks(0, 0, 0))
+				req := l.asks(f.session.id, 1, 1) // it has all: the mark rises with this
+				req.MaxWaitMillis = 500
+				f = l.begun(req)
+				go func() {
+					time.Sleep(c.after)
+					if c.put {
+						l.put("b")
+					}
+					if c.start {
+						if _, err := l.part().DeleteRecords(1); err != nil {
+							t.Error(err)
+						}
+					}
+				}()
+				start := time.Now()
+				f.readUntilEnough(t.Context())
+				if took := time.Since(start); took != c.took {
+					t.Errorf("answered after %v, want %v", took, c.took)
+				}
+				it := f.items[0]
+				if hw, some := it.read.HW, it.read.SizeBytes > 0; it.code != 0 || hw != 1 || some != c.put || !it.news() {
+					t.Errorf("error %d, mark %d, records: %t", it.code, hw, some)
+				}
+				f.release()
+				synctest.Wait()
+			})
+		})
 	}
 }
