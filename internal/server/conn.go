@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -346,6 +347,13 @@ func (c *conn) finish(k *call) {
 		return
 	}
 	c.writing = true
+	if c.head == k && k.passed && k.after != nil && !k.after.finished {
+		// One commit ends the wait of many: those behind are about to run, and their
+		// answers go out with this one, in one system call.
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
 	for c.head != nil && c.head.finished {
 		first, last := c.head, c.head
 		n := 1
