@@ -344,7 +344,7 @@ func (f *fetch) follow(now time.Time, it *fetchItem) error {
 		it.read = nothing
 		return err
 	}
-	it.read.HW = max(it.read.HW, it.part.HighWatermark())
+	it.part.Renew(&it.read)
 	return nil
 }
 

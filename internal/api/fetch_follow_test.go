@@ -256,6 +256,22 @@ func TestFollowerHearsOfTheMarkAtOnce(t *testing.T) {
 	}
 }
 
+// What a follower claims moves the mark, and is no reason to read again.
+func TestClaimLeavesNothingToReadAgain(t *testing.T) {
+	l := newLed(t)
+	l.put("a")
+	f := l.begun(l.asks(0, 0, 1))
+	f.readAll()
+	if hw := f.items[0].read.HW; hw != 1 || !f.unchanged() {
+		t.Errorf("mark %d, and it is read again: %t", hw, !f.unchanged())
+	}
+	l.put("b")
+	if f.unchanged() {
+		t.Error("records came, and are not read")
+	}
+	f.release()
+}
+
 // A mark alone is told soon, and with records where some come meanwhile: a busy
 // follower is not to ask twice for each append.
 func TestFollowerHearsOfTheMarkWithRecords(t *testing.T) {

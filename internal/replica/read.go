@@ -150,6 +150,14 @@ func (p *Partition) Unchanged(res *ReadResult) bool {
 	return hw == res.HW && p.lso(hw) == res.LSO
 }
 
+// Renew takes over into res the marks that have risen since: by what the reader
+// itself said, for one.
+func (p *Partition) Renew(res *ReadResult) {
+	if hw := p.hw.Load(); hw > res.HW {
+		res.HW, res.LSO = hw, p.lso(hw)
+	}
+}
+
 // More reports whether r's limits kept out of res what could be read: waiting
 // for more bytes would then be in vain.
 func (p *Partition) More(r ReadReq, res ReadResult) bool {
