@@ -27,7 +27,7 @@ var replicationKeys = []Key{
 	{Name: "replica.socket.timeout.ms", Type: Int, Default: value("30000"), State: Live,
 		Doc: "Time-out of a follower's request to its leader."},
 	{Name: "replica.socket.receive.buffer.bytes", Type: Int, Default: value("65536"), State: Live,
-		Doc: "Receive buffer of a follower's connection (SO_RCVBUF)."},
+		Doc: "Receive buffer of a follower's connection (SO_RCVBUF). At the default, and with -1, the system tunes it by itself."},
 	{Name: "replica.fetch.max.bytes", Type: Int, Default: value("1048576"), Check: atLeast(0), State: Live,
 		Doc: "Bytes of one partition that a follower asks for at a time."},
 	{Name: "replica.fetch.wait.max.ms", Type: Int, Default: value("500"), State: Live,
