@@ -16,7 +16,6 @@ package api
 
 import (
 	"context"
-	"math/bits"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -55,7 +54,8 @@ type fetch struct {
 	img       *meta.Image
 	replica   int32 // -1 a consumer
 	claims    bool  // the followers' claims are still to be taken over
-	marked    bool  // a follower is to hear of a mark soon
+	marked    bool  // a follower is to hear of a mark soon,
+	soon      bool  // and its wait is short by now
 	isolation replica.Isolation
 	session   *sessionUse
 	items     []*fetchItem
@@ -88,10 +88,15 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 	}
 	f.session = use
 	f.resolveAll()
-	f.readUntilEnough(ctx)
+	if f.readUntilEnough(ctx) {
+		f.finish()
+	}
+	return nil
+}
+
+func (f *fetch) finish() {
 	f.fence()
 	f.answer()
-	return nil
 }
 
 // refuse answers the whole request with an error. Before version 7 there is no
@@ -144,38 +149,24 @@ func (f *fetch) find(p *fetchPartition) (*meta.Topic, error) {
 	return nil, kerr.UnknownTopicOrPartition
 }
 
-// readUntilEnough reads, and waits for MinBytes until MaxWait has passed. A
-// change between the look and the wait is not lost: the waiter is registered
-// first, and everything is looked at again.
-func (f *fetch) readUntilEnough(ctx context.Context) {
+// readUntilEnough reads, and has the request sleep for MinBytes until MaxWait has
+// passed: then it is not done. A change between the look and the sleep is not lost:
+// the waiter is registered first, and everything is looked at again.
+func (f *fetch) readUntilEnough(ctx context.Context) (done bool) {
 	if f.readAll() || f.req.MaxWaitMillis <= 0 {
-		return
+		return true
+	}
+	f.watch()
+	if !f.unchanged() && f.readAll() {
+		f.unwatch()
+		return true
 	}
 	wait := time.Duration(f.req.MaxWaitMillis) * time.Millisecond
-	deadline := time.NewTimer(onGrid(time.Now(), wait))
-	defer deadline.Stop()
-	f.watch()
-	defer f.unwatch()
-	for soon := wait <= markPatience; ; {
-		if !f.unchanged() && f.readAll() {
-			return
-		}
-		if f.marked && !soon {
-			soon = true
-			deadline.Reset(markPatience)
-		}
-		select {
-		case <-f.waiter.C:
-			f.refresh()
-		case <-deadline.C:
-			if f.refresh(); !f.unchanged() {
-				f.readAll()
-			}
-			return
-		case <-ctx.Done():
-			return
-		}
+	if f.soon = f.marked || wait <= markPatience; f.soon {
+		wait = min(wait, markPatience)
 	}
+	f.r.Sleep(wait, func(over bool) bool { return f.lookAgain(ctx, over) })
+	return false
 }
 
 // markPatience is how long a follower waits for records to hear of another high
@@ -184,13 +175,21 @@ func (f *fetch) readUntilEnough(ctx context.Context) {
 // brings none.
 const markPatience = 5 * time.Millisecond
 
-// onGrid stretches a wait that begins at now by less than a 64th, to where others
-// of its length end too: an idle process is woken for all of them at once. Each
-// waking of its own costs more than the poll.
-func onGrid(now time.Time, wait time.Duration) time.Duration {
-	grid := int64(1) << max(bits.Len64(uint64(wait/64))-1, 0)
-	past := (now.UnixNano() + int64(wait)) & (grid - 1)
-	return wait + time.Duration((grid-past)&(grid-1))
+// lookAgain: something has changed, or the wait is over, or nobody waits any more.
+func (f *fetch) lookAgain(ctx context.Context, over bool) (done bool) {
+	if done = ctx.Err() != nil; !done {
+		f.refresh()
+		done = !f.unchanged() && f.readAll() || over
+	}
+	switch {
+	case done:
+		f.unwatch()
+		f.finish()
+	case f.marked && !f.soon:
+		f.soon = true
+		f.r.Hasten(markPatience)
+	}
+	return done
 }
 
 // unchanged reports that what was read last is still what there is: most long
@@ -225,7 +224,7 @@ func (f *fetch) refresh() {
 }
 
 func (f *fetch) watch() {
-	f.waiter = replica.NewWaiter()
+	f.waiter = replica.NewCaller(f.r.Wake)
 	for _, it := range f.items {
 		if it.err == nil && it.part != nil {
 			it.part.AddWaiter(f.waiter)

@@ -9,12 +9,24 @@ import (
 // end, the role, the term, or the end of the partition. One waiter serves all
 // the partitions of a long poll: register it on each, look again, then select
 // on C. Wake-ups coalesce, and may come for nothing; none is lost.
-type Waiter struct{ C chan struct{} }
+type Waiter struct {
+	C chan struct{}
+
+	call func() // in C's place
+}
 
 // NewWaiter returns a waiter that watches nothing yet.
 func NewWaiter() *Waiter { return &Waiter{C: make(chan struct{}, 1)} }
 
+// NewCaller returns a waiter that calls f in the place of a send to C, each time:
+// f must coalesce. It is called with locks held and must neither block nor call back.
+func NewCaller(f func()) *Waiter { return &Waiter{call: f} }
+
 func (w *Waiter) wake() {
+	if w.call != nil {
+		w.call()
+		return
+	}
 	select {
 	case w.C <- struct{}{}:
 	default:

@@ -58,6 +58,7 @@ type conn struct {
 	quitted    bool
 	head, tail *call // slots, oldest first
 	slots      int
+	sleeper    *call // holds the turn without a goroutine (Request.Sleep)
 	mutedUntil time.Time
 }
 
@@ -79,9 +80,19 @@ type call struct {
 	parts     []wire.Part
 	done      func()
 	answer    *wire.Buffer
+	sent      int // bytes of answer that are written already
 
 	finished bool
 	after    *call
+
+	// Of a call that sleeps.
+	state atomic.Int32
+	over  atomic.Bool // its wait has passed
+	wait  time.Duration
+	again func(over bool) bool
+	resp  kmsg.Response
+	alarm *alarm
+	place int // in alarm
 }
 
 // readOn reads frames until one may run at once: nobody reads then, until the handler
@@ -185,7 +196,9 @@ func (c *conn) runLoop(k *call) (read bool) {
 	for k != nil {
 		if !c.takeSlot(k) {
 			k.releaseFrame()
-		} else if c.handle(k); k.passed {
+		} else if left := c.handle(k); left {
+			return c.readNext()
+		} else if k.passed {
 			return false
 		}
 		k, read = c.takeNext()
@@ -297,38 +310,35 @@ func (k *call) releaseFrame() {
 	k.c.srv.budget.give(&k.claim)
 }
 
-// handle runs the handler, encodes its answer and sends what can be sent.
-func (c *conn) handle(k *call) {
+// readNext takes up reading behind a call that was left asleep, unless someone reads.
+func (c *conn) readNext() (read bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	read = !c.reading && !c.closing
+	c.reading = c.reading || read
+	return read
+}
+
+// handle runs the handler, encodes its answer and sends what can be sent. True when
+// the call was left asleep: it may be answered by now, and belongs to others.
+func (c *conn) handle(k *call) (left bool) {
 	resp, err := c.invoke(k)
+	if k.again != nil && err == nil && !k.passed {
+		if left, err = c.sleep(k, resp); left {
+			return true
+		}
+	}
+	c.complete(k, resp, err)
+	return false
+}
+
+// complete answers a call that is done.
+func (c *conn) complete(k *call, resp kmsg.Response, err error) {
 	c.encode(k, resp, err)
 	if !k.passed {
 		k.releaseFrame()
 	}
 	c.finish(k)
-}
-
-// encode turns what the handler left into bytes. Nothing of the frame is needed after it.
-func (c *conn) encode(k *call, resp kmsg.Response, err error) {
-	if err != nil {
-		resp = c.failed(k, resp, err)
-	}
-	switch {
-	case k.silent:
-	case k.scattered:
-		k.answer = wire.GetBuffer(0)
-		flexible := k.Version >= k.entry.flexible
-		k.answer.B = wire.AppendResponseHeader(k.answer.B, k.Key, k.Correlation, flexible)
-		size := len(k.answer.B) - wire.LengthBytes
-		for _, p := range k.parts {
-			size += p.Len()
-		}
-		putLength(k.answer.B, size)
-	case resp == nil:
-		k.silent, k.hangUp = true, true
-	default:
-		k.answer = wire.GetBuffer(0)
-		k.answer.B = wire.AppendResponse(k.answer.B, resp, k.Correlation)
-	}
 }
 
 // finish marks the call's slot and writes from the oldest slot on, unless another
@@ -420,6 +430,7 @@ func (c *conn) readEnded(err error) {
 	if err != nil && !stopping {
 		c.srv.reportRead(c, err)
 		c.cancel(ErrHungUp)
+		c.hurry()
 	}
 	if end {
 		c.kill(nil)
@@ -453,6 +464,7 @@ func (c *conn) kill(err error) {
 		c.srv.reportWrite(c, err)
 	}
 	c.cancel(ErrHungUp)
+	c.hurry()
 	close(c.dead)
 	c.stopReading()
 	_ = c.nc.Close()

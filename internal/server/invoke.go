@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"runtime/debug"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,10 +16,7 @@ import (
 func (c *conn) invoke(k *call) (resp kmsg.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			resp, err = nil, errPanic
-			c.srv.met.fault(faultPanic)
-			c.srv.logs.panicked.Error(c.srv.log, "handler panicked, connection closed",
-				"api", kmsg.NameForKey(k.Key), "version", k.Version, "remote", c.info.Remote, "panic", p, "stack", string(debug.Stack()))
+			resp, err = nil, c.panicked(k, p)
 		}
 	}()
 	if k.entry == nil {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
@@ -83,6 +84,25 @@ func (w *writer) flushMore(c *conn) error {
 		err = failed
 	}
 	return err
+}
+
+// tryWrite writes what the socket takes at once, by no deadline. An error is left to
+// whoever writes the rest.
+func (w *writer) tryWrite(c *conn, b []byte) (sent int) {
+	if !w.armed.IsZero() { // it may have passed, and would fail the write
+		w.armed = time.Time{}
+		if c.nc.SetWriteDeadline(w.armed) != nil {
+			return 0
+		}
+	}
+	_ = c.raw.Write(func(fd uintptr) bool {
+		n, err := syscall.Write(int(fd), b)
+		if err == nil {
+			sent = n
+		}
+		return true
+	})
+	return sent
 }
 
 // rawSupported: TCP connections are read and written through their descriptor.

@@ -105,6 +105,7 @@ type Server struct {
 	logs   sparseLogs
 	budget *budget
 	limits *limiter
+	alarms *alarms
 	born   time.Time
 	ids    atomic.Uint64
 
@@ -124,10 +125,11 @@ type listener struct {
 // New makes a server; it opens nothing.
 func New(cfg Config, table Table) *Server {
 	cfg.defaults()
+	born := time.Now()
 	s := &Server{
 		cfg: cfg, table: table, log: cfg.Logger,
 		budget: newBudget(cfg.QueuedBytes, cfg.ReservedBytes),
-		limits: newLimiter(cfg.Limits), born: time.Now(), conns: map[*conn]struct{}{},
+		limits: newLimiter(cfg.Limits), alarms: newAlarms(born), born: born, conns: map[*conn]struct{}{},
 	}
 	s.met = newMetrics(cfg.Metrics, table, func() float64 { return float64(s.budget.held()) })
 	return s
@@ -263,19 +265,27 @@ func (s *Server) stop(cancelAll context.CancelCauseFunc) {
 			return
 		case <-hurry.C:
 			cancelAll(ErrStopping)
-		case <-cut.C:
-			s.mu.Lock()
-			late := make([]*conn, 0, len(s.conns))
-			for c := range s.conns {
-				late = append(late, c)
+			for _, c := range s.connections() {
+				c.hurry()
 			}
-			s.mu.Unlock()
+		case <-cut.C:
+			late := s.connections()
 			s.log.Warn("connections cut while requests were in flight", "connections", len(late))
 			for _, c := range late {
 				c.kill(nil)
 			}
 		}
 	}
+}
+
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		out = append(out, c)
+	}
+	return out
 }
 
 // forget drops a closed connection from the books.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -35,8 +34,8 @@ type writer struct {
 func (w *writer) writeChain(c *conn, k *call) (err error) {
 	w.vec, w.sent = w.vec[:0], 0
 	for ; k != nil && err == nil; k = k.after {
-		if k.answer != nil {
-			w.vec = append(w.vec, k.answer.B)
+		if k.answer != nil && k.sent < len(k.answer.B) {
+			w.vec = append(w.vec, k.answer.B[k.sent:])
 		}
 		if k.scattered {
 			err = w.scatter(c, k.parts)
@@ -165,8 +164,6 @@ func (w *writer) arm(c *conn) error {
 	w.armed = now.Add(limit + limit/4)
 	return c.nc.SetWriteDeadline(w.armed)
 }
-
-func putLength(frame []byte, size int) { binary.BigEndian.PutUint32(frame, uint32(size)) }
 
 // shortFile names an end of file within a promised range.
 func shortFile(left int) error {

@@ -1,4 +1,4 @@
-package api
+package server
 
 import (
 	"math/rand/v2"
@@ -10,25 +10,25 @@ import (
 // never late by more than a 64th.
 func TestWaitsEndTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	begin := time.Unix(1_700_000_000, 0)
+	begin := 1_700_000 * time.Second
 	for _, wait := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second, 1<<31*time.Millisecond - 1} {
-		ends := map[time.Time]bool{}
+		ends := map[time.Duration]bool{}
 		const waits, over = 1000, 64 // waits that begin over the time of a 64th of them
 		for range waits {
-			now := begin.Add(time.Duration(rng.Int64N(int64(wait/over) + 1)))
-			got := onGrid(now, wait)
-			if got < wait || got > wait+wait/64 {
-				t.Fatalf("%v became %v", wait, got)
+			now := begin + time.Duration(rng.Int64N(int64(wait/over)+1))
+			end := grid(now, wait)
+			if end < now+wait || end > now+wait+wait/64 {
+				t.Fatalf("%v became %v", wait, end-now)
 			}
-			ends[now.Add(got)] = true
+			ends[end] = true
 		}
 		if len(ends) > 4 {
 			t.Errorf("%v: %d waits end at %d times", wait, waits, len(ends))
 		}
 	}
 	for _, wait := range []time.Duration{0, 1, 63} {
-		if got := onGrid(begin, wait); got != wait {
-			t.Errorf("%d ns became %d", wait, got)
+		if end := grid(begin, wait); end != begin+wait {
+			t.Errorf("%d ns became %d", wait, end-begin)
 		}
 	}
 }
