@@ -16,6 +16,8 @@ package api
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -61,10 +63,36 @@ type fetch struct {
 	items     []*fetchItem
 	waiter    *replica.Waiter
 	watched   []*replica.Partition
+	memory    *fetchMemory
+}
+
+// fetchMemory is what the next fetch may use again.
+type fetchMemory struct {
+	asked   []fetchPartition
+	backing []fetchItem
+	items   []*fetchItem
+	watched []*replica.Partition
+}
+
+var fetchMemories = sync.Pool{New: func() any { return new(fetchMemory) }}
+
+// free gives back the memory of an answer that is out. What names many partitions
+// keeps it: it may not come again.
+func (f *fetch) free() {
+	const most = 64
+	if m := f.memory; m != nil && cap(m.asked) <= most && cap(m.backing) <= most {
+		clear(m.asked)
+		clear(m.backing)
+		clear(m.items)
+		clear(f.watched)
+		m.watched = f.watched[:0]
+		*f = fetch{}
+		fetchMemories.Put(m)
+	}
 }
 
 func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchRequest, resp *kmsg.FetchResponse) error {
-	f := &fetch{API: a, r: r, req: req, resp: resp, img: a.Image(), replica: req.ReplicaID}
+	f := &fetch{API: a, r: r, req: req, resp: resp, img: a.Image(), replica: req.ReplicaID, memory: fetchMemories.Get().(*fetchMemory)}
 	if req.Version >= 15 {
 		f.replica = req.ReplicaState.ID
 	}
@@ -81,12 +109,12 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 			return f.refuse(kerr.ClusterAuthorizationFailed)
 		}
 	}
-	use, err := a.sessions.begin(a.Now(), req)
+	use, err := a.sessions.begin(a.Now(), req, f.memory.asked)
 	if err != nil {
 		resp.ErrorCode = a.code(err)
 		return nil
 	}
-	f.session = use
+	f.session, f.memory.asked, f.watched = use, use.partitions, f.memory.watched
 	f.resolveAll()
 	if f.readUntilEnough(ctx) {
 		f.finish()
@@ -111,10 +139,12 @@ func (f *fetch) refuse(err *kerr.Error) error {
 
 // resolveAll decides for each partition of the context whether it can be read.
 func (f *fetch) resolveAll() {
-	f.items = make([]*fetchItem, 0, len(f.session.partitions))
-	backing := make([]fetchItem, len(f.session.partitions))
+	n := len(f.session.partitions)
+	m := f.memory
+	m.backing, m.items = slices.Grow(m.backing[:0], n)[:n], slices.Grow(m.items[:0], n)
+	f.items = m.items
 	for i := range f.session.partitions {
-		it := &backing[i]
+		it := &m.backing[i]
 		it.fetchPartition = f.session.partitions[i]
 		it.topic, it.err = f.find(&it.fetchPartition)
 		switch {
@@ -129,6 +159,7 @@ func (f *fetch) resolveAll() {
 		it.early, it.prefer = it.err != nil, kafka.NoNode
 		f.items = append(f.items, it)
 	}
+	m.items = f.items
 }
 
 // find resolves a partition's topic. An id that this session once knew the
@@ -357,32 +388,53 @@ func (f *fetch) release() {
 	}
 }
 
-// answer builds the response out of what the session says must be told.
+// answer builds the response out of what the session says must be told. Partitions
+// go straight into its bytes: most answers say nothing, and are many.
 func (f *fetch) answer() {
 	told := f.session.finish(f.items)
 	f.charge(told)
 	f.resp.SessionID = f.session.id
-	parts := newScatter(f.resp, len(told))
-	var last *kmsg.FetchResponseTopic
-	hinted := map[kafka.NodeID]bool{}
-	for _, it := range told {
-		if last == nil || last.Topic != it.fetchPartition.topic || last.TopicID != it.fetchPartition.id {
-			t := kmsg.NewFetchResponseTopic()
-			t.Topic, t.TopicID = it.fetchPartition.topic, it.fetchPartition.id
-			f.resp.Topics = append(f.resp.Topics, t)
-			last = &f.resp.Topics[len(f.resp.Topics)-1]
+	topics := 0
+	for rest := told; len(rest) > 0; topics++ {
+		rest = rest[run(rest):]
+	}
+	out := newScatter(f.resp, topics, len(told))
+	var hinted map[kafka.NodeID]bool
+	for len(told) > 0 {
+		n := run(told)
+		out.topic(told[0].fetchPartition.topic, told[0].id, n)
+		for _, it := range told[:n] {
+			p := f.partition(it)
+			out.partition(&p, it.read.Slices)
+			if l := p.CurrentLeader; l.LeaderID >= 0 {
+				if hinted == nil {
+					hinted = map[kafka.NodeID]bool{}
+				}
+				hinted[kafka.NodeID(l.LeaderID)] = true
+			}
 		}
-		last.Partitions = append(last.Partitions, f.partition(it))
-		parts.slices = append(parts.slices, it.read.Slices)
-		if l := last.Partitions[len(last.Partitions)-1].CurrentLeader; l.LeaderID >= 0 {
-			hinted[kafka.NodeID(l.LeaderID)] = true
-		}
+		out.noTags()
+		told = told[n:]
 	}
 	if f.req.Version >= 16 {
 		f.addBrokers(hinted)
 	}
 	f.Metrics.fetched(f.items, f.sessions.count())
-	f.r.Scatter(parts.encode(), f.release)
+	parts := out.end()
+	f.r.Scatter(parts, func() {
+		out.buf.Release()
+		f.release()
+		f.free()
+	})
+}
+
+// run counts the partitions that follow each other and are of the first one's topic.
+func run(told []*fetchItem) int {
+	n := 1
+	for n < len(told) && told[n].fetchPartition.topic == told[0].fetchPartition.topic && told[n].id == told[0].id {
+		n++
+	}
+	return n
 }
 
 func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {

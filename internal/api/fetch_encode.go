@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/storage"
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
@@ -14,48 +15,38 @@ import (
 // that kmsg would have written for the same response with the records in it;
 // a test holds them against each other for every version.
 type scatter struct {
-	resp   *kmsg.FetchResponse
-	slices [][]storage.Slice // per partition, in the order of the response
-	parts  []wire.Part
-	buf    []byte // one buffer for all parts in memory
-	from   int    // where in buf the part under construction begins
-	flex   bool
+	resp  *kmsg.FetchResponse // its topics are not looked at
+	parts []wire.Part
+	buf   *wire.Buffer // one buffer for all parts in memory
+	from  int          // where in buf the part under construction begins
+	flex  bool
 }
 
-func newScatter(resp *kmsg.FetchResponse, partitions int) *scatter {
-	return &scatter{
-		resp:   resp,
-		slices: make([][]storage.Slice, 0, partitions),
-		parts:  make([]wire.Part, 0, 2*partitions+1),
-		buf:    make([]byte, 0, 64+96*partitions),
-		flex:   resp.Version >= 12,
+// newScatter begins the answer with all that goes before the topics.
+func newScatter(resp *kmsg.FetchResponse, topics, partitions int) *scatter {
+	s := &scatter{resp: resp, flex: resp.Version >= 12, buf: wire.GetBuffer(64 + 64*partitions)}
+	s.buf.B = s.buf.B[:0]
+	s.int32(resp.ThrottleMillis)
+	if resp.Version >= 7 {
+		s.int16(resp.ErrorCode)
+		s.int32(resp.SessionID)
 	}
+	s.length(topics)
+	return s
 }
 
-// encode returns the response's body in parts.
-func (s *scatter) encode() []wire.Part {
-	r := s.resp
-	s.int32(r.ThrottleMillis)
-	if r.Version >= 7 {
-		s.int16(r.ErrorCode)
-		s.int32(r.SessionID)
+// topic begins one; so many partitions follow, and noTags.
+func (s *scatter) topic(name string, id kafka.TopicID, partitions int) {
+	if s.resp.Version >= 13 {
+		s.buf.B = append(s.buf.B, id[:]...)
+	} else {
+		s.string(name)
 	}
-	s.length(len(r.Topics))
-	next := 0
-	for i := range r.Topics {
-		t := &r.Topics[i]
-		if r.Version >= 13 {
-			s.buf = append(s.buf, t.TopicID[:]...)
-		} else {
-			s.string(t.Topic)
-		}
-		s.length(len(t.Partitions))
-		for j := range t.Partitions {
-			s.partition(&t.Partitions[j], s.slices[next])
-			next++
-		}
-		s.noTags()
-	}
+	s.length(partitions)
+}
+
+// end returns the response's body in parts. They live until buf is released.
+func (s *scatter) end() []wire.Part {
 	if s.flex {
 		s.brokers()
 	}
@@ -136,7 +127,7 @@ func (s *scatter) brokers() {
 	}
 	s.uvarint(1)
 	s.uvarint(0)
-	inner := scatter{flex: true}
+	inner := scatter{flex: true, buf: wire.GetBuffer(0)}
 	inner.length(len(s.resp.Brokers))
 	for _, b := range s.resp.Brokers {
 		inner.int32(b.NodeID)
@@ -149,23 +140,24 @@ func (s *scatter) brokers() {
 		}
 		inner.noTags()
 	}
-	s.uvarint(len(inner.buf))
-	s.buf = append(s.buf, inner.buf...)
+	s.uvarint(len(inner.buf.B))
+	s.buf.B = append(s.buf.B, inner.buf.B...)
+	inner.buf.Release()
 }
 
 // cut ends the part in memory that is under construction. A part keeps the
 // backing array it was cut from: later growth of buf leaves it untouched.
 func (s *scatter) cut() {
-	if len(s.buf) > s.from {
-		s.parts = append(s.parts, wire.Part{Mem: s.buf[s.from:len(s.buf):len(s.buf)]})
-		s.from = len(s.buf)
+	if b := s.buf.B; len(b) > s.from {
+		s.parts = append(s.parts, wire.Part{Mem: b[s.from:len(b):len(b)]})
+		s.from = len(b)
 	}
 }
 
-func (s *scatter) int16(v int16) { s.buf = binary.BigEndian.AppendUint16(s.buf, uint16(v)) }
-func (s *scatter) int32(v int32) { s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(v)) }
-func (s *scatter) int64(v int64) { s.buf = binary.BigEndian.AppendUint64(s.buf, uint64(v)) }
-func (s *scatter) uvarint(v int) { s.buf = binary.AppendUvarint(s.buf, uint64(v)) }
+func (s *scatter) int16(v int16) { s.buf.B = binary.BigEndian.AppendUint16(s.buf.B, uint16(v)) }
+func (s *scatter) int32(v int32) { s.buf.B = binary.BigEndian.AppendUint32(s.buf.B, uint32(v)) }
+func (s *scatter) int64(v int64) { s.buf.B = binary.BigEndian.AppendUint64(s.buf.B, uint64(v)) }
+func (s *scatter) uvarint(v int) { s.buf.B = binary.AppendUvarint(s.buf.B, uint64(v)) }
 
 // length writes the length of an array or of bytes.
 func (s *scatter) length(n int) {
@@ -191,12 +183,12 @@ func (s *scatter) string(v string) {
 	} else {
 		s.int16(int16(len(v)))
 	}
-	s.buf = append(s.buf, v...)
+	s.buf.B = append(s.buf.B, v...)
 }
 
 // noTags ends a flexible structure that has no tagged fields.
 func (s *scatter) noTags() {
 	if s.flex {
-		s.buf = append(s.buf, 0)
+		s.buf.B = append(s.buf.B, 0)
 	}
 }

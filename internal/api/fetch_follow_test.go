@@ -148,13 +148,13 @@ func (l *led) asks(session, epoch int32, offsets ...int64) *kmsg.FetchRequest {
 // begun is a fetch of broker 2 that is about to read.
 func (l *led) begun(req *kmsg.FetchRequest) *fetch {
 	l.t.Helper()
-	use, err := l.a.sessions.begin(time.Now(), req)
+	use, err := l.a.sessions.begin(time.Now(), req, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	f := &fetch{
 		API: l.a, r: &server.Request{}, req: req, resp: kmsg.NewPtrFetchResponse(), img: l.Img,
-		replica: 2, isolation: replica.ReadLogEnd, claims: true, session: use,
+		replica: 2, isolation: replica.ReadLogEnd, claims: true, session: use, memory: new(fetchMemory),
 	}
 	f.resolveAll()
 	return f

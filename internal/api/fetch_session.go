@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,9 +96,9 @@ type sessionUse struct {
 	partitions []fetchPartition
 }
 
-// begin finds what a request reads. Errors: FETCH_SESSION_ID_NOT_FOUND,
+// begin finds what a request reads, in memory if that has room. Errors: FETCH_SESSION_ID_NOT_FOUND,
 // INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
-func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest) (*sessionUse, error) {
+func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest, memory []fetchPartition) (*sessionUse, error) {
 	use := &sessionUse{cache: c, byID: req.Version >= 13, now: now}
 	if req.Version < 7 || req.SessionEpoch == openSession || req.SessionEpoch == closeSession {
 		if req.SessionID != sessionless && req.Version >= 7 {
@@ -105,7 +106,7 @@ func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest) (*sessionUse
 		}
 		use.full = true
 		use.open = req.Version >= 7 && req.SessionEpoch == openSession
-		use.partitions = requested(req)
+		use.partitions = requested(req, memory)
 		return use, nil
 	}
 	s := c.touch(req.SessionID, now)
@@ -128,9 +129,9 @@ func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest) (*sessionUse
 		return use, nil
 	}
 	use.s, use.id = s, s.id
-	use.partitions = make([]fetchPartition, len(s.order))
-	for i, p := range s.order {
-		use.partitions[i] = *p
+	use.partitions = slices.Grow(memory[:0], len(s.order))
+	for _, p := range s.order {
+		use.partitions = append(use.partitions, *p)
 		p.listed = false
 	}
 	return use, nil
@@ -144,12 +145,12 @@ func nextEpoch(e int32) int32 {
 }
 
 // requested are the partitions that a request names, each once.
-func requested(req *kmsg.FetchRequest) []fetchPartition {
+func requested(req *kmsg.FetchRequest, memory []fetchPartition) []fetchPartition {
 	n := 0
 	for i := range req.Topics {
 		n += len(req.Topics[i].Partitions)
 	}
-	out := make([]fetchPartition, 0, n)
+	out := slices.Grow(memory[:0], n)
 	at := seenBefore(n)
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -198,7 +199,7 @@ func seenBefore(n int) func([]fetchPartition, fetchKey) int {
 
 // update takes over what an incremental request changes.
 func (s *session) update(req *kmsg.FetchRequest) {
-	for _, p := range requested(req) {
+	for _, p := range requested(req, nil) {
 		if old, ok := s.known[p.key()]; ok {
 			p.toldHW, p.toldStart, p.name = old.toldHW, old.toldStart, old.name
 			*old = p

@@ -22,7 +22,7 @@ type state struct {
 // brokerSide answers a request out of a table of states, through the sessions.
 func brokerSide(t *testing.T, c *sessionCache, now time.Time, req *kmsg.FetchRequest, states map[int32]*state) (id int32, told map[int32]state, code int16) {
 	t.Helper()
-	use, err := c.begin(now, req)
+	use, err := c.begin(now, req, nil)
 	if err != nil {
 		return 0, nil, codeOf(err)
 	}
@@ -196,7 +196,7 @@ func FuzzFetchSession(f *testing.F) {
 			if req.ReadFrom(body) != nil {
 				return
 			}
-			use, err := c.begin(time.UnixMilli(0), req)
+			use, err := c.begin(time.UnixMilli(0), req, nil)
 			if err != nil {
 				continue
 			}
