@@ -57,6 +57,7 @@ func (p *Partition) restate(t term) wakeUps {
 	if t.leader {
 		known := p.followers
 		p.followers = newFollowers(t, true)
+		p.followed.Store(len(p.followers) > 0)
 		for i := range p.followers {
 			if k := slices.IndexFunc(known, func(f isr.Follower) bool { return f.Node == p.followers[i].Node }); k >= 0 {
 				p.followers[i] = known[k]
@@ -117,6 +118,9 @@ func (p *Partition) FollowerAt(now time.Time, current kafka.LeaderEpoch, c isr.C
 // Tick looks for members that have lagged for too long without a word of
 // theirs. It is called every half of replica.lag.time.max.ms.
 func (p *Partition) Tick(now time.Time) {
+	if !p.followed.Load() { // one read, of ten thousand partitions
+		return
+	}
 	if _, leads := p.Leading(); !leads {
 		return
 	}

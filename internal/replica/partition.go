@@ -71,6 +71,8 @@ type Partition struct {
 	role   atomic.Pointer[role]
 	hw     atomic.Int64
 	inSync atomic.Bool // this replica is in the committed ISR
+	// followed: it leads, and others follow.
+	followed atomic.Bool
 
 	watchers watchers
 
@@ -460,6 +462,7 @@ func (p *Partition) enter(t term) error {
 	p.view, p.state, p.pending = t.view, t.stated, nil
 	p.inSync.Store(slices.Contains(t.view.Committed, p.self))
 	p.followers = newFollowers(t, next.leader)
+	p.followed.Store(len(p.followers) > 0)
 	if next.leader {
 		waiting.Join(p.commits.Begin(int32(t.epoch), p.hw.Load()))
 	}

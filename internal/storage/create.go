@@ -161,6 +161,7 @@ func (d *logDir) add(l *Log) {
 	d.m.logs[l.tp] = l
 	d.mu.Lock()
 	d.logs[l.tp] = l
+	d.remark()
 	d.mu.Unlock()
 	d.m.metrics.logs.Inc()
 }

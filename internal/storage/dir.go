@@ -38,12 +38,13 @@ type logDir struct {
 	unstored atomic.Bool           // opened, but the checkpoints could not be written: no appends before
 	making   atomic.Int64          // logs that are being made here
 	written  atomic.Int64          // bytes since free space was last looked at
+	// unmarked: a high watermark, or the set of logs, may be another than was stored.
+	unmarked atomic.Bool
 
 	// ckptMu serializes the writes of each of the directory's files. Values are
 	// read under it, so that a file never gets older ones than it has.
 	ckptMu sync.Mutex
 	stored map[string][sha256.Size]byte // content of each file, when it is known
-	marked uint64                       // fingerprint of the high watermarks that were stored last
 
 	mu      sync.Mutex
 	logs    map[kafka.TopicPartition]*Log
@@ -236,21 +237,29 @@ func (d *logDir) writeLogStarts() error {
 }
 
 // writeHighWatermarks stores the high watermarks. It is called every few
-// seconds: where none has moved, nothing is formatted. (Marks that a fingerprint
-// takes for others are older ones, which are safe.)
+// seconds: where none has moved, no log is looked at.
 func (d *logDir) writeHighWatermarks() error {
 	if err := d.offline(); err != nil {
 		return err
 	}
 	d.ckptMu.Lock()
 	defer d.ckptMu.Unlock()
-	marks := d.values(func(l *Log) (int64, bool) { return l.HighWatermark(), true })
-	now := fingerprint(marks)
-	if _, known := d.stored[checkpoint.HighWatermark]; known && now == d.marked {
+	changed := d.unmarked.Swap(false) // before they are read: what moves from here on sets it again
+	if _, known := d.stored[checkpoint.HighWatermark]; known && !changed {
 		return nil
 	}
-	d.marked = now
-	return d.store(checkpoint.HighWatermark, marks)
+	err := d.store(checkpoint.HighWatermark, d.values(func(l *Log) (int64, bool) { return l.HighWatermark(), true }))
+	if err != nil {
+		d.unmarked.Store(true)
+	}
+	return err
+}
+
+// remark has the high watermarks stored anew. It costs a load where they will be.
+func (d *logDir) remark() {
+	if !d.unmarked.Load() {
+		d.unmarked.Store(true)
+	}
 }
 
 // logValue is what a checkpoint holds of a log.
@@ -269,17 +278,6 @@ func (d *logDir) values(value func(*Log) (int64, bool)) []logValue {
 		}
 	}
 	return out
-}
-
-// fingerprint is one number for which log has which value, in whatever order.
-func fingerprint(values []logValue) (sum uint64) {
-	for _, v := range values {
-		x := v.l.number*0x9e3779b97f4a7c15 + uint64(v.value)
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // splitmix64
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		sum += x ^ x>>31
-	}
-	return sum
 }
 
 func (d *logDir) writeCheckpoint(name string, value func(*Log) (int64, bool)) error {

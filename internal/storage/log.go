@@ -46,15 +46,14 @@ func DefaultConfig() Config {
 // and Reset are serialized by the caller (replica.Partition); everything else
 // may be called at any time, and reads never wait for writes.
 type Log struct {
-	m      *Manager
-	d      *logDir
-	tp     kafka.TopicPartition
-	id     kafka.TopicID
-	dir    *segment.Dir
-	number uint64 // each log of a Manager has its own
-	logs   *slog.Logger
-	cfg    atomic.Pointer[Config]
-	hooks  atomic.Pointer[Hooks]
+	m     *Manager
+	d     *logDir
+	tp    kafka.TopicPartition
+	id    kafka.TopicID
+	dir   *segment.Dir
+	logs  *slog.Logger
+	cfg   atomic.Pointer[Config]
+	hooks atomic.Pointer[Hooks]
 
 	segs      atomic.Pointer[[]*segment.Segment] // by base offset, never empty; replaced whole, under mu
 	start     atomic.Int64
@@ -154,12 +153,19 @@ func (l *Log) HighWatermark() int64 { return l.hw.Load() }
 // SetHighWatermark tells retention and the cleaner how far they may go, and
 // the checkpoint what to remember.
 func (l *Log) SetHighWatermark(hw int64) {
-	l.hw.Store(hw)
+	l.setMark(hw)
 	if l.undecided.Load() {
 		l.mu.Lock()
 		l.prods.AdvanceHighWatermark(hw)
 		l.noteUndecided()
 		l.mu.Unlock()
+	}
+}
+
+// setMark is the one place where the high watermark is set.
+func (l *Log) setMark(hw int64) {
+	if l.hw.Swap(hw) != hw {
+		l.d.remark()
 	}
 }
 

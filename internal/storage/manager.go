@@ -93,10 +93,9 @@ type Manager struct {
 	files    *segment.Files
 	spares   atomic.Int64 // open files of segments to come
 	progress Progress
-	recovery atomic.Int64  // threads
-	expiry   atomic.Int64  // of producers, a time.Duration
-	numbers  atomic.Uint64 // of logs, as they are made
-	timed    atomic.Bool   // a log has or had flush.ms
+	recovery atomic.Int64 // threads
+	expiry   atomic.Int64 // of producers, a time.Duration
+	timed    atomic.Bool  // a log has or had flush.ms
 	dirs     []*logDir
 	flushers map[uint64]*flusher
 	tasks    tasks
@@ -330,6 +329,7 @@ func (m *Manager) forget(l *Log) {
 		delete(l.d.futures, l.tp)
 	}
 	l.d.removed[l.tp] = true
+	l.d.remark()
 	l.d.mu.Unlock()
 	if !l.future.Load() {
 		m.metrics.logs.Dec()

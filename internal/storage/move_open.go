@@ -149,6 +149,7 @@ func (d *logDir) openFuture(ctx context.Context, name string, tp kafka.TopicPart
 	_, twice := d.futures[tp]
 	if err == nil && !id.IsZero() && !twice {
 		d.futures[tp] = f
+		d.remark()
 		d.mu.Unlock()
 		return nil
 	}
@@ -170,6 +171,7 @@ func (m *Manager) removeFuture(f *Log) error {
 	d.mu.Lock()
 	if d.futures[f.tp] == f {
 		delete(d.futures, f.tp)
+		d.remark()
 	}
 	d.mu.Unlock()
 	f.closed.Store(true)

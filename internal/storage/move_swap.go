@@ -124,7 +124,7 @@ func (mv *move) swap(src *Log) error {
 	f.future.Store(false)
 	f.cfg.Store(src.cfg.Load())
 	f.hooks.Store(src.hooks.Load())
-	f.hw.Store(src.HighWatermark())
+	f.setMark(src.HighWatermark())
 	// What only the new directory has is not safe before its name is: the next
 	// flush tells it.
 	f.flushed.Store(src.FlushedEnd())
@@ -150,10 +150,12 @@ func (m *Manager) exchange(src, f *Log) {
 	src.d.mu.Lock()
 	delete(src.d.logs, f.tp)
 	src.d.removed[f.tp] = true
+	src.d.remark()
 	src.d.mu.Unlock()
 	f.d.mu.Lock()
 	delete(f.d.futures, f.tp)
 	f.d.logs[f.tp] = f
+	f.d.remark()
 	f.d.mu.Unlock()
 	m.metrics.logs.Inc() // and down again when the old one goes
 }
@@ -276,6 +278,7 @@ func (m *Manager) newFuture(src *Log, d *logDir) (*Log, error) {
 	}
 	d.mu.Lock()
 	d.futures[f.tp] = f
+	d.remark()
 	d.mu.Unlock()
 	return f, nil
 }

@@ -75,7 +75,7 @@ func (o *opening) open(ctx context.Context) error {
 	l.flushed.Store(end)
 	l.reached = end
 	l.start.Store(min(max(o.start, o.segs[0].Base()), end))
-	l.hw.Store(min(max(o.hw, l.Start()), end))
+	l.setMark(min(max(o.hw, l.Start()), end))
 	l.point.Store(end)
 	l.epochs.TruncateFromEnd(end)
 	l.epochs.TruncateFromStart(l.Start()) // the file may be older than the stored start
@@ -475,7 +475,7 @@ func (l *Log) replaySegment(st *producers.State, s *segment.Segment, from, end, 
 
 // newLog makes the Log of a directory, not opened yet.
 func (d *logDir) newLog(tp kafka.TopicPartition, id kafka.TopicID, path string, cfg Config) *Log {
-	l := &Log{m: d.m, d: d, tp: tp, id: id, dir: segment.NewDir(path), logs: d.logger, number: d.m.numbers.Add(1)}
+	l := &Log{m: d.m, d: d, tp: tp, id: id, dir: segment.NewDir(path), logs: d.logger}
 	l.SetConfig(cfg)
 	l.cutLow, l.cutFuture = math.MaxInt64, math.MaxInt64
 	l.epochs = epochs.New(d.m.fs, path, d.logger)

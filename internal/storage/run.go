@@ -311,6 +311,7 @@ func (d *logDir) openLog(ctx context.Context, tp kafka.TopicPartition) error {
 	d.m.logs[tp] = l
 	d.mu.Lock()
 	d.logs[tp] = l
+	d.remark()
 	d.mu.Unlock()
 	d.m.metrics.logs.Inc()
 	return nil

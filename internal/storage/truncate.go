@@ -248,7 +248,7 @@ func (l *Log) afterCut(segs []*segment.Segment, keep int, end int64, prods *prod
 	l.publish(segs)
 	l.end.Store(end)
 	l.flushed.Store(min(l.flushed.Load(), end))
-	l.hw.Store(min(l.hw.Load(), end))
+	l.setMark(min(l.hw.Load(), end))
 	l.start.Store(min(l.Start(), end))
 	l.asked.Store(min(l.asked.Load(), end))
 	if keep == 0 {
