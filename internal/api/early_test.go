@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,10 +69,12 @@ func TestNothingIsCreatedUnseen(t *testing.T) {
 // Requests wait for the metadata in the first moments, and not longer.
 func TestEarlyRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, img := metatest.New(), meta.Empty("c")
+		w := metatest.New()
 		seen(t, w)
+		var img atomic.Pointer[meta.Image]
+		img.Store(meta.Empty("c"))
 		read := make(chan struct{})
-		a := New(Deps{Image: func() *meta.Image { return img }, Await: func(ctx context.Context, rev int64) error {
+		a := New(Deps{Image: img.Load, Await: func(ctx context.Context, rev int64) error {
 			select {
 			case <-read:
 				return nil
@@ -95,7 +98,7 @@ func TestEarlyRequestsWait(t *testing.T) {
 		a.born = time.Now()
 		go func() {
 			time.Sleep(time.Second)
-			img = w.Img
+			img.Store(w.Img)
 			close(read)
 		}()
 		if took, err := ask(); err != nil || took != time.Second {
