@@ -72,9 +72,8 @@ func runStart(addr string) result {
 	}
 	time.Sleep(2 * time.Second)
 	pid := pids{c.Process.Pid}
-	c0 := procCPU(pid)
-	time.Sleep(3 * time.Second)
-	r := result{"start_ms": r1(float64(el.Microseconds()) / 1000), "rss_idle_MiB": r1(float64(rss(pid)) / (1 << 20)), "idle_cpu_pct": r2((procCPU(pid) - c0) / 3 * 100)}
+	u := during(pid, func() { time.Sleep(5 * time.Second) })
+	r := result{"start_ms": r1(float64(el.Microseconds()) / 1000), "rss_idle_MiB": r1(float64(rss(pid)) / (1 << 20)), "idle_cpu_pct": r2(u.broker / u.wall * 100)}
 	t = time.Now()
 	c.Process.Signal(syscall.SIGTERM)
 	done := make(chan bool)

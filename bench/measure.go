@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // usage is what a stretch of time took, in seconds.
@@ -91,8 +92,14 @@ func pidsFlag(name, usage string) *pids {
 	return p
 }
 
+// procCPU reads each process's own clock, which counts in nanoseconds: the ticks of
+// /proc are 10 ms, a third of a per cent of three seconds.
 func procCPU(pid pids) (seconds float64) {
 	for _, id := range pid {
+		if s, ok := cpuClock(id); ok {
+			seconds += s
+			continue
+		}
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
 		if err != nil {
 			continue
@@ -105,6 +112,15 @@ func procCPU(pid pids) (seconds float64) {
 		seconds += (u + k) / 100
 	}
 	return seconds
+}
+
+// cpuClock is clock_getcpuclockid(3) and clock_gettime(2).
+func cpuClock(pid int) (seconds float64, ok bool) {
+	const scheduler = 2 // CPUCLOCK_SCHED: user and system time
+	var t syscall.Timespec
+	clock := int32(^pid<<3 | scheduler)
+	_, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0)
+	return float64(t.Nano()) / 1e9, failed == 0
 }
 
 func rss(pid pids) (bytes int64) {

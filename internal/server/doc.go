@@ -14,6 +14,9 @@
 // Turn: one request of a connection runs at a time, until its handler returns or
 // calls Request.Next.
 //
+// Sleep: a request that may wait for long returns from its handler, keeps its turn,
+// and is looked at again when it is woken (Request.Sleep). It holds no goroutine.
+//
 // Slots: calls in the order of their arrival. The goroutine that completes the
 // oldest writes it and every finished one behind it, in one call. When all slots
 // are taken the turn stays where it is.

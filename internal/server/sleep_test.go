@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,59 +209,6 @@ func TestSleepPanic(t *testing.T) {
 			t.Errorf("%v panics counted", v)
 		}
 	})
-}
-
-// A peer that takes no bytes holds up no other whose wait ends with its own, and
-// gets its answer whole when it takes them again.
-func TestSleepersBesideAFullSocket(t *testing.T) {
-	z := newSleeper()
-	f := &fake{fetch: z.fetch}
-	s := start(t, f, func(c *Config) { c.SendBufferBytes = 4096 })
-	if !rawSupported {
-		t.Skip("sockets are written through package net")
-	}
-	full := dial(t, s)
-	write(t, full, frame(kmsg.NewPtrMetadataRequest(), 9, 1))
-	expect(t, full, 9, 1, kmsg.NewPtrMetadataResponse())
-	filled := fill(t, s.connections()[0])
-	const others = 20
-	var all []net.Conn
-	for range others {
-		all = append(all, dial(t, s))
-	}
-	for _, nc := range append([]net.Conn{full}, all...) {
-		write(t, nc, frame(fetchFor(200*time.Millisecond), 12, 2))
-	}
-	for _, nc := range all {
-		expect(t, nc, 12, 2, kmsg.NewPtrFetchResponse())
-	}
-	if _, err := io.CopyN(io.Discard, full, int64(filled)); err != nil {
-		t.Fatal(err)
-	}
-	expect(t, full, 12, 2, kmsg.NewPtrFetchResponse())
-	write(t, full, frame(kmsg.NewPtrMetadataRequest(), 9, 3))
-	expect(t, full, 9, 3, kmsg.NewPtrMetadataResponse())
-}
-
-// fill writes to a connection until its socket takes no more, and says how much.
-func fill(t *testing.T, c *conn) (n int) {
-	t.Helper()
-	for stuck := 0; stuck < 20; { // what the peer's side takes in comes late
-		_ = c.raw.Write(func(fd uintptr) bool {
-			m, err := syscall.Write(int(fd), make([]byte, 64))
-			switch {
-			case err == syscall.EAGAIN:
-				stuck++
-				time.Sleep(5 * time.Millisecond)
-			case err != nil:
-				t.Fatal(err)
-			default:
-				n += m
-			}
-			return true
-		})
-	}
-	return n
 }
 
 // Calls that are woken from all sides while their waits end are answered once each,
