@@ -143,7 +143,6 @@ func (c *conn) hurry() {
 // resume goes on with a call that slept, and with whatever of its connection
 // is left to do after it.
 func (k *call) resume() {
-	growForReading()
 	growForHandling()
 	c := k.c
 	done, err := c.goOn(k)
