@@ -35,7 +35,7 @@ func slowDisk(b *testing.B, partitions int) {
 	files := vfs.Faulty(vfs.Real, func(op vfs.Op) error {
 		if op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncDir {
 			syncs.Add(1)
-			time.Sleep(slowSync)
+			<-time.After(slowSync)
 		}
 		return nil
 	})

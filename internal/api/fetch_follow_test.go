@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"testing"
@@ -272,6 +273,33 @@ func TestClaimLeavesNothingToReadAgain(t *testing.T) {
 	f.release()
 }
 
+// served has a server carry a fetch out, with its wait.
+func (l *led) served(req *kmsg.FetchRequest) *kmsg.FetchResponse {
+	l.t.Helper()
+	pipe := server.NewPipe()
+	s := server.New(server.Config{Listeners: []server.Listener{{Name: "PLAINTEXT", Net: pipe}}}, l.a.Table())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			l.t.Error(err)
+		}
+	}()
+	nc, err := pipe.Dial(ctx)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c := wire.NewClient(nc, wire.ClientOptions{})
+	defer c.Close()
+	resp, err := c.Do(ctx, req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return resp.(*kmsg.FetchResponse)
+}
+
 // A mark alone is told soon, and with records where some come meanwhile: a busy
 // follower is not to ask twice for each append.
 func TestFollowerHearsOfTheMarkWithRecords(t *testing.T) {
@@ -295,7 +323,6 @@ func TestFollowerHearsOfTheMarkWithRecords(t *testing.T) {
 				f, _ := l.reads(l.asks(0, 0, 0))
 				req := l.asks(f.session.id, 1, 1) // it has all: the mark rises with this
 				req.MaxWaitMillis = 500
-				f = l.begun(req)
 				go func() {
 					time.Sleep(c.after)
 					if c.put {
@@ -308,17 +335,41 @@ func TestFollowerHearsOfTheMarkWithRecords(t *testing.T) {
 					}
 				}()
 				start := time.Now()
-				f.readUntilEnough(t.Context())
-				if took := time.Since(start); took != c.took {
+				out := l.served(req)
+				if took := time.Since(start); took < c.took || took > c.took*65/64 {
 					t.Errorf("answered after %v, want %v", took, c.took)
 				}
-				it := f.items[0]
-				if hw, some := it.read.HW, it.read.SizeBytes > 0; it.code != 0 || hw != 1 || some != c.put || !it.news() {
-					t.Errorf("error %d, mark %d, records: %t", it.code, hw, some)
+				if len(out.Topics) != 1 {
+					t.Fatalf("%+v", out)
 				}
-				f.release()
-				synctest.Wait()
+				p := out.Topics[0].Partitions[0]
+				if some := len(p.RecordBatches) > 0; p.ErrorCode != 0 || p.HighWatermark != 1 || some != c.put {
+					t.Errorf("error %d, mark %d, records: %t", p.ErrorCode, p.HighWatermark, some)
+				}
 			})
 		})
 	}
+}
+
+// So is one that moves while the follower waits.
+func TestFollowerHearsOfALaterMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLed(t)
+		f, _ := l.reads(l.asks(0, 0, 0))
+		l.put("a")
+		req := l.asks(f.session.id, 1, 0)
+		req.MaxWaitMillis, req.MinBytes = 500, 1<<19
+		go func() {
+			time.Sleep(markPatience / 2)
+			l.reads(l.asks(0, 0, 1)) // the broker has it now
+		}()
+		start := time.Now()
+		out := l.served(req)
+		if took, want := time.Since(start), markPatience*3/2; took < want || took > want*65/64 {
+			t.Errorf("answered after %v, want %v", took, want)
+		}
+		if len(out.Topics) != 1 || out.Topics[0].Partitions[0].HighWatermark != 1 {
+			t.Errorf("%+v", out)
+		}
+	})
 }
