@@ -41,7 +41,7 @@
 //	roll        create the new .log (a rename of next.spare when that was made
 //	            ahead) | go on appending | sync the old .log | sync the new .log
 //	            | D(partition) | FlushedEnd passes the new base
-//	            | save the producer snapshot
+//	            | save the producer snapshot (snapshot.tmp, sync, rename)
 //
 //	truncate    if below the stored recovery point: store the lowered one
 //	            (.tmp, sync, rename, D) | remove producer snapshots above the

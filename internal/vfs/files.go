@@ -41,7 +41,15 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 // returned nil it holds the new. The order is Apache Kafka's: write and sync
 // name.tmp, rename it, sync the directory. Callers serialize calls for one name.
 func ReplaceFile(fsys FS, name string, data []byte) error {
-	tmp := name + tmpSuffix
+	if err := PutFile(fsys, name+tmpSuffix, name, data); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// PutFile is ReplaceFile but for the directory's sync, which the caller sees to,
+// by way of a file tmp. A crash may leave that one.
+func PutFile(fsys FS, tmp, name string, data []byte) error {
 	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -61,10 +69,7 @@ func ReplaceFile(fsys FS, name string, data []byte) error {
 		_ = fsys.Remove(tmp)
 		return err
 	}
-	if err := fsys.Rename(tmp, name); err != nil {
-		return err
-	}
-	return fsys.SyncDir(filepath.Dir(name))
+	return fsys.Rename(tmp, name)
 }
 
 // Exists reports whether name is there.

@@ -148,28 +148,16 @@ func (e *Entry) impossible() string {
 	return ""
 }
 
+// beingSaved is the name of a snapshot that is not whole yet. A crash may leave it;
+// the next one of the log takes its place.
+const beingSaved = "snapshot.tmp"
+
 // Save writes the snapshot as of end offset into a log's directory and syncs
 // the file. Its name is durable once the directory is synced too, which is left
-// to the caller. An older snapshot of the same offset is replaced. A crash may
-// leave a part of the file: Load refuses that.
+// to the caller. An older snapshot of the same offset is replaced; a crash leaves
+// the old one or the new. Callers serialize calls for one directory.
 func Save(fsys vfs.FS, dir string, offset int64, data []byte) error {
-	name := filepath.Join(dir, FileName(offset))
-	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write producer snapshot: %w", err)
-	}
-	f, err := fsys.Create(name)
-	if err != nil {
-		return fmt.Errorf("write producer snapshot: %w", err)
-	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		_ = fsys.Remove(name) // a part of it is of no use
+	if err := vfs.PutFile(fsys, filepath.Join(dir, beingSaved), filepath.Join(dir, FileName(offset)), data); err != nil {
 		return fmt.Errorf("write producer snapshot: %w", err)
 	}
 	return nil

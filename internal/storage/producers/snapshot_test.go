@@ -275,6 +275,9 @@ func TestSaveThenCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := producers.Encode(l.Entries)
+			if len(l.Damaged) > 0 {
+				t.Fatalf("before %v, seed %d: a part of a snapshot is there: %v", op, seed, l.Damaged)
+			}
 			if l.Found && !bytes.Equal(got, content) && !bytes.Equal(got, long) {
 				t.Fatalf("before %v, seed %d: another snapshot than was written", op, seed)
 			}
