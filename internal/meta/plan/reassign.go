@@ -176,9 +176,9 @@ func targetLeads(img *meta.Image, p *meta.Partition) bool {
 	})
 }
 
-// removable are the members of the ISR that a reassignment takes out, when it
-// is time: the target is in sync, or, after a cancellation, one of those that
-// stay can lead.
+// removable are the replicas that a reassignment takes out, in the ISR and beside
+// it, when it is time: the target is in sync, or, after a cancellation, one of
+// those that stay can lead.
 func removable(img *meta.Image, p *meta.Partition) []kafka.NodeID {
 	ready := targetLeads
 	if cancelled(p) {
@@ -191,18 +191,12 @@ func removable(img *meta.Image, p *meta.Partition) []kafka.NodeID {
 	if len(p.Removing) == 0 || !ready(img, p) {
 		return nil
 	}
-	var out []kafka.NodeID
-	for _, m := range p.ISR {
-		if slices.Contains(p.Removing, m.Node) {
-			out = append(out, m.Node)
-		}
-	}
-	return out
+	return p.Removing
 }
 
-// Outgoing are members of the ISR that are there and are not to stay: those that
-// a reassignment takes out, and those whose brokers are leaving, unless that
-// would leave fewer than least in the ISR. Only their leader knows when they may go: one of
+// Outgoing are replicas that are not to stay in the ISR, nor to come back into it:
+// those that a reassignment takes out, and members whose brokers are leaving,
+// unless that would leave fewer than least in the ISR. Only their leader knows when they may go: one of
 // them may have led, and not know yet that it does not. Whoever is not in the
 // ISR has no say in the high watermark, so a former leader that goes unheard
 // would tell its clients a mark that others have passed, and with a clean

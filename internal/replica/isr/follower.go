@@ -146,6 +146,9 @@ func (t *Term) member(n kafka.NodeID) bool {
 
 // may: the image allows that incarnation of the follower in.
 func (t *Term) may(f Follower) bool {
+	if slices.Contains(t.Removed, f.Node) {
+		return false
+	}
 	i := slices.IndexFunc(t.Candidates, func(c Candidate) bool { return c.Node == f.Node })
 	return i >= 0 && t.Candidates[i].May && t.Candidates[i].BrokerEpoch == f.BrokerEpoch
 }

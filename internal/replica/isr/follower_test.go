@@ -118,6 +118,7 @@ func TestChange(t *testing.T) {
 		{"a former leader that lags may still lead", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nil, 2}, []Follower{follower(2, 15, 150), unheard(3)}, nil, 10},
 		{"who is removed goes", View{nodes(1, 2, 3), nil, 3, 2, nil, nodes(2, 3), nil, 2}, []Follower{follower(2, 15, 150), follower(3, 9, 150)}, nodes(1), 10},
 		{"and not before it knows", View{nodes(1, 2, 3), nil, 3, 2, nil, nodes(2, 3), nil, 2}, []Follower{follower(2, 15, 150), unheard(3)}, nodes(1, 3), 10},
+		{"who was removed stays out", View{nodes(1, 2), nil, 3, 2, may, nodes(2, 3), nil, 2}, []Follower{follower(2, 15, 150), follower(3, 12, 150)}, nodes(1), 15},
 		{"who is leaving goes", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nodes(3), 2}, []Follower{follower(2, 15, 150), follower(3, 9, 150)}, nodes(1, 2), 10},
 		{"and not before it knows", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nodes(3), 2}, []Follower{follower(2, 15, 150), unheard(3)}, nil, 10},
 		{"and as far as enough are left", View{nodes(1, 2, 3), nil, 3, 2, nil, nil, nodes(2, 3), 2}, []Follower{follower(2, 15, 150), follower(3, 9, 150)}, nodes(1, 3), 10},

@@ -28,9 +28,10 @@ type View struct {
 	MinInSync int
 	// Candidates are the assigned replicas outside the committed ISR.
 	Candidates []Candidate
-	// Removed are members of the committed ISR that a reassignment takes out, and
-	// Leaving those whose brokers shut down: they go once they know of this term,
-	// the latter as long as more than Least are left.
+	// Removed are replicas that a reassignment takes out, and Leaving members of
+	// the committed ISR whose brokers shut down: they go once they know of this term,
+	// the latter as long as more than Least are left. Who is removed does not come
+	// back: two of them would take turns.
 	Removed, Leaving []kafka.NodeID
 	Least            int
 }
