@@ -181,7 +181,10 @@ func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bo
 		c.log.Warn("directories of logs are not named yet", "err", err)
 		return false
 	}
-	again, _, done := c.send(ctx, img.Keys(), slices.Concat(batches, moved, given))
+	again, ended, done := c.send(ctx, img.Keys(), slices.Concat(batches, moved, given))
+	if ended {
+		return false // this registration is gone: all is named under the next one
+	}
 	left := c.unnamed[:0]
 	for _, a := range c.unnamed {
 		if slices.Contains(again, a.Partition) {

@@ -88,10 +88,13 @@ func (w *World) calm() {
 	}
 	w.trace.add("* the cluster is well")
 	// Whatever is sent from here on is taken.
-	acked := w.history.acknowledged()
-	_ = sleep(ctx, max(2*time.Second, 10*w.plan.pace))
-	if w.history.acknowledged() == acked {
-		w.fault("nothing is acknowledged although the cluster is well")
+	acked, until := w.history.acknowledged(), time.Now().Add(patience+max(2*time.Second, 10*w.plan.pace))
+	for w.history.acknowledged() == acked {
+		// A client may wait for one that lost its power, for as long as it has patience.
+		if sleep(ctx, 100*time.Millisecond) != nil || time.Now().After(until) {
+			w.fault("nothing is acknowledged although the cluster is well")
+			break
+		}
 	}
 	w.noMore()
 	if !within(ctx, w.clients.Wait) {
