@@ -333,6 +333,10 @@ func TestGRP14DeletedGroupStaysAway(t *testing.T) {
 	check("at once")
 	b.Restart()
 	p = dial(t, b)
+	until(t, "the group that was kept is there", func() bool {
+		got := ask[*kmsg.ListGroupsResponse](p, kmsg.NewPtrListGroupsRequest())
+		return got.ErrorCode == 0 && len(got.Groups) > 0
+	})
 	p.awaitGroups()
 	check("after a restart")
 }
@@ -373,6 +377,10 @@ func TestGRP18OffsetsGoWithTheTopic(t *testing.T) {
 	check("at once")
 	b.Restart()
 	p = dial(t, b)
+	until(t, "the group that was kept is there", func() bool {
+		got := ask[*kmsg.ListGroupsResponse](p, kmsg.NewPtrListGroupsRequest())
+		return got.ErrorCode == 0 && len(got.Groups) > 0
+	})
 	p.awaitGroups()
 	check("after a restart")
 }

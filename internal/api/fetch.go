@@ -349,6 +349,9 @@ func (f *fetch) readOne(now time.Time, it *fetchItem, left int, first bool) erro
 		it.asked.Max, it.asked.MinOne = 0, false
 	}
 	if it.read, err = it.part.Read(now, it.asked); err != nil {
+		if f.refresh(); it.err != nil {
+			return it.err // it has ended with its topic
+		}
 		return err
 	}
 	if f.replica < 0 {
