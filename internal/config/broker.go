@@ -43,9 +43,9 @@ type Metadata struct {
 	TLS       MetadataTLS
 	Plaintext bool   // voters beyond loopback, without TLS
 	ClusterID string // as configured; "" for what the log directories or the store say
-	// SessionTimeout is how long a broker goes unheard before it is given up, and
-	// Lease what it asks the metadata store for.
-	SessionTimeout, Lease time.Duration
+	// Lease is what a broker of several asks the metadata store for: less than a
+	// Session, by what a loss of the quorum's leader adds to it.
+	Lease time.Duration
 	// ShutdownTimeout bounds how long a stop waits for others to take over.
 	ShutdownTimeout time.Duration
 	// RegistrationTimeout bounds the broker's registration at its start.
@@ -239,7 +239,6 @@ func (c *Config) metadata(b *Broker) error {
 		return err
 	}
 	b.Metadata.RegistrationTimeout = c.Duration("initial.broker.registration.timeout.ms")
-	b.Metadata.SessionTimeout = c.Session()
 	b.Metadata.Lease = max(c.Session()-quorumChange, minSession)
 	b.Metadata.ShutdownTimeout = c.Duration("barnabas.shutdown.timeout.ms")
 	b.Metadata.ClusterID = c.Text("barnabas.cluster.id")

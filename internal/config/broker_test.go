@@ -22,7 +22,7 @@ func TestDefaultBroker(t *testing.T) {
 	if len(b.Listeners) != 1 || b.Listeners[0].String() != "PLAINTEXT://127.0.0.1:9092" || b.Advertised[0] != b.Listeners[0] || b.InterBroker != "PLAINTEXT" {
 		t.Errorf("%+v", b)
 	}
-	if !slices.Equal(b.Storage.Dirs, []string{"./barnabas-data"}) || b.Metadata.Dir != "./barnabas-data" || b.Metadata.SessionTimeout != 9*time.Second || b.Metadata.Lease != 7*time.Second {
+	if !slices.Equal(b.Storage.Dirs, []string{"./barnabas-data"}) || b.Metadata.Dir != "./barnabas-data" || b.Metadata.Lease != 7*time.Second {
 		t.Errorf("%+v %+v", b.Storage, b.Metadata)
 	}
 	if b.Network.InFlightMaxBytes != 200<<20 || b.Network.RequestMaxBytes != 100<<20 || b.Topics != (Topics{1, 1, true, true}) {
