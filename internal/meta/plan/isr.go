@@ -28,8 +28,9 @@ type ISRChange struct {
 
 // ChangeISR plans a leader's change of its ISR, and completes a reassignment
 // that is over with it. It compares the partition's revision, the leader's
-// incarnation and the registration of every member that comes in (safety 9). Refusals: UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH,
-// NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, INELIGIBLE_REPLICA.
+// incarnation and the registration of every member that comes in (safety 9).
+// Refusals: UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER,
+// INVALID_REQUEST, INELIGIBLE_REPLICA.
 func ChangeISR(img *meta.Image, r ISRChange) (Change, error) {
 	t, p, ok := img.Partition(r.Partition)
 	if !ok {
@@ -61,10 +62,11 @@ func ChangeISR(img *meta.Image, r ISRChange) (Change, error) {
 	if _, ok := next.InSync(p.Leader); !ok {
 		return Change{}, refuse(kerr.InvalidRequest, "the new ISR of %s is without its leader %d", r.Partition, p.Leader)
 	}
-	s := settling{img: img, t: t, p: p, next: next}
+	s := newSettling(img, t, p)
+	s.next = next
 	s.complete() // with those who went it is over, or too few replicas would be left for min.insync.replicas
 	joined = append(joined, s.more...)
-	next.Eligible = remainEligible(p, next, eligible(img, t, p), MinInsync(img, t, next))
+	next.Eligible = remainEligible(p, next, s.eligible, MinInsync(img, t, next))
 	own, ok := img.Broker(p.Leader)
 	if !ok || own.Epoch != r.LeaderBrokerEpoch {
 		return Change{}, ErrStale

@@ -196,9 +196,9 @@ func removable(img *meta.Image, p *meta.Partition) []kafka.NodeID {
 
 // Outgoing are replicas that are not to stay in the ISR, nor to come back into it:
 // those that a reassignment takes out, and members whose brokers are leaving,
-// unless that would leave fewer than least in the ISR. Only their leader knows when they may go: one of
-// them may have led, and not know yet that it does not. Whoever is not in the
-// ISR has no say in the high watermark, so a former leader that goes unheard
+// unless that would leave fewer than least in the ISR. Only their leader knows
+// when they may go: one of them may have led, and not know yet that it does not.
+// Whoever is not in the ISR has no say in the high watermark, so a former leader that goes unheard
 // would tell its clients a mark that others have passed, and with a clean
 // conscience: its session holds (safety 18, 35).
 func Outgoing(img *meta.Image, t *meta.Topic, p *meta.Partition) (removed, leaving []kafka.NodeID, least int) {
