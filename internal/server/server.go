@@ -180,7 +180,7 @@ func (s *Server) listen(ctx context.Context, address string) (net.Listener, erro
 	if s.cfg.Listen != nil {
 		return s.cfg.Listen(ctx, address)
 	}
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	ln, err := (&net.ListenConfig{Control: unpaced}).Listen(ctx, "tcp", address)
 	if err != nil || s.cfg.Backlog <= 0 {
 		return ln, err
 	}

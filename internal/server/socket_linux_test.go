@@ -1,7 +1,11 @@
 package server
 
 import (
+	"context"
 	"net"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -26,6 +30,47 @@ func TestSocketOptions(t *testing.T) {
 			}
 			if err != nil || got != want {
 				t.Errorf("socket option %d is %d (%v), want %d", option, got, err, want)
+			}
+		}
+	}
+}
+
+// What a loopback listener accepts is not paced; any other keeps what the system
+// chose. All of them listen on loopback here, whatever address the option is told.
+func TestLoopbackIsNotPaced(t *testing.T) {
+	system, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(address string) func(context.Context, string) (net.Listener, error) {
+		return func(ctx context.Context, at string) (net.Listener, error) {
+			return (&net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return unpaced("", address, c) }}).Listen(ctx, "tcp", at)
+		}
+	}
+	for _, try := range []struct {
+		what   string
+		listen func(context.Context, string) (net.Listener, error) // nil: the server's own
+		want   string
+	}{
+		{"own listener", nil, "reno"},
+		{"[::1]:9092", told("[::1]:9092"), "reno"},
+		{"[::ffff:127.0.0.1]:9092", told("[::ffff:127.0.0.1]:9092"), "reno"},
+		{"10.0.0.1:9092", told("10.0.0.1:9092"), strings.TrimSpace(string(system))},
+		{":9092", told(":9092"), strings.TrimSpace(string(system))},
+	} {
+		s := start(t, &fake{}, func(c *Config) { c.Listen = try.listen })
+		nc := dial(t, s)
+		write(t, nc, frame(kmsg.NewPtrMetadataRequest(), 9, 1))
+		expect(t, nc, 9, 1, kmsg.NewPtrMetadataResponse())
+		for c := range s.snapshot() {
+			raw, err := c.nc.(*net.TCPConn).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			control := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
+			if control != nil || err != nil || strings.TrimRight(got, "\x00") != try.want {
+				t.Errorf("%s: congestion control %q (%v, %v), want %q", try.what, got, control, err, try.want)
 			}
 		}
 	}
