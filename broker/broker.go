@@ -10,10 +10,12 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +60,8 @@ type Options struct {
 type World struct {
 	Files vfs.FS
 	Store metastore.Store
+	// BootID is another one whenever Files lost what was not synced; "": unknown.
+	BootID string
 	// Clock is what the session goes by: safety does not depend on it.
 	Clock  func() time.Duration
 	Listen func(ctx context.Context, address string) (net.Listener, error)
@@ -68,10 +72,20 @@ type World struct {
 func (o *Options) stand() *World {
 	w := o.World
 	if w == nil {
-		return &World{}
+		w = &World{}
+		if o.files == nil {
+			w.BootID = bootID()
+		}
+		return w
 	}
 	o.files, o.store, o.clock = w.Files, w.Store, w.Clock
 	return w
+}
+
+// bootID is the running system's, where it has one: Linux.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return string(bytes.TrimSpace(id))
 }
 
 // Broker is one broker, with the metadata store in it where it votes.
@@ -84,6 +98,7 @@ type Broker struct {
 	startID string
 	reg     *prometheus.Registry
 	files   vfs.FS
+	bootID  string
 	listen  func(ctx context.Context, address string) (net.Listener, error) // nil: TCP
 	dial    func(ctx context.Context, address string) (net.Conn, error)     // to other brokers
 	ready   chan struct{}
@@ -125,7 +140,7 @@ func New(o Options) (*Broker, error) {
 	w := o.stand()
 	b := &Broker{
 		cfg: cfg, running: cfg, node: node, log: log, levels: logged, startID: storage.NewUUID().String(),
-		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files, listen: w.Listen, dial: w.Dial,
+		reg: prometheus.NewRegistry(), ready: make(chan struct{}), files: o.files, listen: w.Listen, dial: w.Dial, bootID: w.BootID,
 	}
 	if b.files == nil {
 		b.files = vfs.Real

@@ -284,7 +284,7 @@ func hasFewEntries(p *process, l *logUnderTest) {
 }
 
 func syncs(p *process, l *logUnderTest) {
-	p.fill(l, 0, 2, 10, time.Now())
+	p.fill(l, 0, 1+2, 10, time.Now()) // the first is synced to mark the log, whatever is set
 	log := p.log(l, 0)
 	p.until("a sync", func() bool { return log.FlushedEnd() == log.End() })
 }
@@ -437,7 +437,9 @@ func wantsReplicas(p *process, l *logUnderTest) {
 }
 
 func answersBeforeSync(p *process, l *logUnderTest) {
-	p.mustPut(l, 0, oneRecord(time.Now(), nil, []byte("v"), batch.Options{}))
+	for range 2 { // the first is synced to mark the log
+		p.mustPut(l, 0, oneRecord(time.Now(), nil, []byte("v"), batch.Options{}))
+	}
 	if log := p.log(l, 0); log.FlushedEnd() == log.End() {
 		p.t.Error("synced before the answer")
 	}

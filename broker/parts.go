@@ -164,6 +164,7 @@ func (b *Broker) storageConfig(s *settings) storage.ManagerConfig {
 		LowWaterBytes:      n.ReserveBytes,
 		Defaults:           storageConfig(s.static.Topic(nil)),
 		NodeID:             b.node.NodeID,
+		BootID:             b.bootID,
 		ProducerExpiration: n.ProducerIDExpiry,
 		Cordoned:           n.Cordoned,
 		ClusterID:          b.node.Metadata.ClusterID,

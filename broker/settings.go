@@ -29,7 +29,6 @@ func (s *settings) forPartition(img *meta.Image, topic string) (storage.Config, 
 		MinInSync: t.MinInsync,
 		Lag:       c.Duration("replica.lag.time.max.ms"),
 		Session:   c.Session() * 4 / 3, // with the third in which an image may be stale
-		Durable:   t.Durable,
 		Internal:  api.IsInternal(topic),
 
 		ThrottledLeaders: t.ThrottledLeaders, ThrottledFollowers: t.ThrottledFollowers,

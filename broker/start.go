@@ -183,7 +183,10 @@ func (b *Broker) giveUp(ctx context.Context) (rev int64, done bool, err error) {
 		if _, there := img.Broker(b.node.NodeID); there {
 			return img.Revision(), false, nil
 		}
-		if err := b.resign(ctx, img); !errors.Is(err, errOutrun) {
+		if err := b.resign(ctx, img); err == nil {
+			b.parts.logs.Vouch()
+			return img.Revision(), true, nil
+		} else if !errors.Is(err, errOutrun) {
 			return img.Revision(), true, err
 		}
 	}
@@ -213,8 +216,12 @@ func (b *Broker) follow(ctx context.Context) error {
 // before the last stop are no losses: their states learn where they are.
 func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 	var losses []plan.Loss
+	doubtful := map[meta.PartitionID]bool{}
 	for _, l := range b.parts.replicas.Lost(img) {
-		losses = append(losses, plan.Loss{Partition: l.Partition, LogMissing: l.LogMissing, Anew: len(b.offlineDirs()) == 0})
+		doubtful[l.Partition] = l.Doubtful
+		losses = append(losses, plan.Loss{
+			Partition: l.Partition, Doubtful: l.Doubtful, LogMissing: l.LogMissing, Anew: !l.Doubtful && len(b.offlineDirs()) == 0,
+		})
 	}
 	var moves []plan.DirMove
 	for _, a := range b.parts.replicas.Moves(img) {
@@ -237,7 +244,11 @@ func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 			continue
 		}
 		for _, c := range batch.Changes {
-			b.log.Warn("log of a partition is lost", "partition", c.Next.ID(), "leader_epoch", c.Next.LeaderEpoch)
+			what := "log of a partition is lost"
+			if doubtful[c.Next.ID()] {
+				what = "log of a partition that is not durable may have lost records with the power: this replica leaves the in-sync ones until it has caught up"
+			}
+			b.log.Warn(what, "partition", c.Next.ID(), "leader_epoch", c.Next.LeaderEpoch)
 		}
 	}
 	return nil

@@ -391,6 +391,7 @@ func TestProduceUnknown(t *testing.T) {
 		req.Topics[0].TopicID, req.Topics[0].Partitions[0].Partition = id, partition
 		wantCode(t, "unknown partition", p.produce(req)[0].ErrorCode, kerr.UnknownTopicOrPartition)
 	}
+	p.write("known", records("x")) // a log's first append waits for a sync
 	req := produceTo(9, -1, "known", records("x"))
 	req.TransactionID, req.TimeoutMillis = kmsg.StringPtr("t"), -5
 	out := p.produce(req)[0]

@@ -68,6 +68,9 @@ func newLed(t *testing.T) *led {
 	if _, leads := l.part().Leading(); !leads {
 		t.Fatal("it does not lead")
 	}
+	if err := l.part().Log().Sync(t.Context()); err != nil { // from now on the written end counts
+		t.Fatal(err)
+	}
 	return l
 }
 

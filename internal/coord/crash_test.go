@@ -48,7 +48,7 @@ func newBroker(t testing.TB, durable bool, segmentBytes int32) *broker {
 		cfg.SegmentBytes, cfg.IndexIntervalBytes, cfg.Durable = segmentBytes, 500, durable
 		return cfg, replica.Rules{
 			Batch:     batch.Rules{MaxMessageBytes: 1 << 20, TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 1 << 60},
-			MinInSync: 1, Durable: durable, Internal: true,
+			MinInSync: 1, Internal: true,
 		}
 	}
 	return b

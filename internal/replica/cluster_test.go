@@ -82,7 +82,7 @@ func (c *cluster) start(m *member) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	rules := testRules(true)
+	rules := testRules()
 	rules.MinInSync, rules.Lag = 2, time.Hour
 	m.p = newPartition(testTP, m.id, log, rules)
 	m.p.propose = func(p Proposal) { m.asked = append(m.asked, p) }

@@ -98,11 +98,14 @@ func TestDeleteRecordsOfALogThatMoves(t *testing.T) {
 		}
 		return nil
 	}), "/a", "/b")
-	log, err := logs.Create(testTP, kafka.TopicID{1}, storage.DefaultConfig())
+	cfg := storage.DefaultConfig()
+	cfg.Durable = false
+	log, err := logs.Create(testTP, kafka.TopicID{1}, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPartition(testTP, self, log, testRules(false))
+	relax(t, log)
+	p := newPartition(testTP, self, log, testRules())
 	moved := make(chan struct{})
 	p.moved = func(*Partition) { close(moved) }
 	lead(t, p, 0, alone)

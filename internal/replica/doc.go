@@ -28,5 +28,7 @@
 //	   '-> flusher -> flushed end -> high watermark -> AwaitCommitted, Watcher
 //
 // On a topic with barnabas.durable.acks=false the flushed end is left out: the
-// written end moves the high watermark at once.
+// written end moves the high watermark at once, from the first sync on that a log
+// has after its start, which marks it (storage.Log.Counted). Each replica says
+// itself what it can be counted on for.
 package replica

@@ -22,7 +22,8 @@ func replicaOf(t *testing.T, id kafka.NodeID) *Partition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := testRules(false)
+	relax(t, log)
+	r := testRules()
 	r.Lag = 30 * time.Second
 	return newPartition(testTP, id, log, r)
 }
@@ -163,6 +164,22 @@ func TestPatienceBeginsWithTheWrite(t *testing.T) {
 	}
 	if a.Tick(time.Now().Add(time.Minute)); len(got) != 1 {
 		t.Errorf("%d proposals after a minute in which it did not fetch", len(got))
+	}
+}
+
+// A follower says itself what it can be counted on for: where its topic is not
+// durable, and its log is not marked so yet, that is less than it has (safety 11).
+func TestFollowerIsCountedOnForWhatItSays(t *testing.T) {
+	a := replicaOf(t, 1)
+	see(t, a, 0, 1, pair)
+	put(t, a, records("x", "y"), 1)
+	for _, counted := range []int64{1, 2} {
+		if err := a.FollowerAt(testAt, 0, isr.Claim{Node: 2, BrokerEpoch: 7, Fetched: 2, Counted: counted}); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.HighWatermark(); got != counted {
+			t.Errorf("high watermark %d where it says %d", got, counted)
+		}
 	}
 }
 

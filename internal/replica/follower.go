@@ -17,8 +17,8 @@ type Following struct {
 	// the record before.
 	Offset    int64
 	LastEpoch kafka.LeaderEpoch
-	// Counted is what it can be counted on for: the flushed end on a durable
-	// topic (safety 40).
+	// Counted is what it can be counted on for (safety 40): the flushed end, but
+	// where the topic is not durable.
 	Counted  int64
 	LogStart int64
 }
@@ -28,7 +28,7 @@ type Following struct {
 func (p *Partition) Following() (Following, bool) {
 	r := p.role.Load()
 	log := p.Log()
-	f := Following{Leader: r.of, Epoch: r.epoch, Offset: log.End(), LastEpoch: log.LatestEpoch(), Counted: p.position(), LogStart: log.Start()}
+	f := Following{Leader: r.of, Epoch: r.epoch, Offset: log.End(), LastEpoch: log.LatestEpoch(), Counted: log.Counted(), LogStart: log.Start()}
 	f.Counted = min(f.Counted, f.Offset)
 	return f, !r.leader && r.failed == nil && r.epoch >= 0
 }

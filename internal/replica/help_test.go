@@ -100,8 +100,17 @@ func logsOn(t testing.TB, fsys vfs.FS, dirs ...string) (m *storage.Manager, stop
 	return m, stop
 }
 
-func testRules(durable bool) Rules {
-	return Rules{Batch: batch.Rules{MaxMessageBytes: 1 << 20, TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 1 << 60}, MinInSync: 1, Durable: durable}
+// relax has the first sync, from which on the written end counts where the log is
+// not durable.
+func relax(t testing.TB, log *storage.Log) {
+	t.Helper()
+	if err := log.Sync(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testRules() Rules {
+	return Rules{Batch: batch.Rules{MaxMessageBytes: 1 << 20, TimestampBeforeMaxMs: 1 << 60, TimestampAfterMaxMs: 1 << 60}, MinInSync: 1}
 }
 
 // partitionOn makes a partition that leads in epoch 0.
@@ -114,7 +123,8 @@ func partitionOn(t testing.TB, d *disk, durable bool) *Partition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPartition(testTP, self, log, testRules(durable))
+	relax(t, log)
+	p := newPartition(testTP, self, log, testRules())
 	lead(t, p, 0, alone)
 	return p
 }

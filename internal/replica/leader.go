@@ -95,9 +95,6 @@ func (p *Partition) FollowerAt(now time.Time, current kafka.LeaderEpoch, c isr.C
 		return fmt.Errorf("%w: broker %d is no replica of %s", kerr.NotLeaderForPartition, c.Node, p.tp)
 	}
 	c.Knows = current == r.epoch
-	if !p.rules.Load().Durable {
-		c.Counted = c.Fetched
-	}
 	t := p.termOf(r)
 	before := p.followers[i].LogStart
 	p.followers[i] = p.followers[i].Fetch(c, t.End, now)

@@ -86,9 +86,12 @@ func (m *Manager) All() []*Partition {
 }
 
 // Loss is a partition whose state counts on a log of this broker that is not
-// here: its directory is another one, or went offline, or the log is gone.
+// here: its directory is another one, or went offline, or the log is gone; or on
+// one that may not be whole.
 type Loss struct {
 	Partition meta.PartitionID
+	// Doubtful: the log is here, and storage.Log.Doubtful.
+	Doubtful bool
 	// LogMissing: the directory named is here and works, and has no such log.
 	LogMissing bool
 }
@@ -109,11 +112,13 @@ func (m *Manager) Lost(img *meta.Image) []Loss {
 				continue
 			}
 			log, ok := m.logs.Get(kafka.TopicPartition{Topic: t.Name, Partition: p.Partition})
-			if from, moved := movedFrom(log); moved && log.TopicID() == t.ID && from == named {
-				continue // it has just moved, and the state does not know yet: see Moves
-			}
-			if !ok || log.TopicID() != t.ID || log.Dir() != named {
-				out = append(out, Loss{p.ID(), here[named]})
+			from, moved := movedFrom(log)
+			moved = moved && log.TopicID() == t.ID && from == named // the state does not know yet: see Moves
+			switch {
+			case !ok || log.TopicID() != t.ID || log.Dir() != named && !moved:
+				out = append(out, Loss{Partition: p.ID(), LogMissing: here[named]})
+			case log.Doubtful():
+				out = append(out, Loss{Partition: p.ID(), Doubtful: true})
 			}
 		}
 	}

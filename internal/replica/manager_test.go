@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func newWorld(t *testing.T, fs vfs.FS, w *metatest.World) *world {
 	t.Helper()
 	logs, stop := logsOn(t, fs, "/data")
 	m := NewManager(self, logs, func(img *meta.Image, topic string) (storage.Config, Rules) {
-		cfg, rules := storage.DefaultConfig(), testRules(false)
+		cfg, rules := storage.DefaultConfig(), testRules()
 		cfg.Durable = false
 		if img.TopicConfig(topic)["max.message.bytes"] == "100" {
 			rules.Batch.MaxMessageBytes = 100
@@ -69,6 +70,9 @@ func (w *world) apply(d *meta.Delta) {
 	w.m.Drop(d)
 	if len(unnamed) == 0 {
 		return
+	}
+	for _, l := range w.logs.Logs() {
+		_ = l.Sync(w.t.Context()) // from now on its written end counts; or its disk is bad, and a test knows
 	}
 	var as []plan.Assignment
 	for _, a := range unnamed {
@@ -290,6 +294,34 @@ func TestManagerMissingLogIsNotMadeAnew(t *testing.T) {
 	}
 	if w.m.Unmade() != 0 {
 		t.Error("a log that is gone is tried again and again")
+	}
+}
+
+// A log that is not durable, and may have lost records with the power, is told of
+// until somebody vouches for it; one that was stopped in order is not (safety 11).
+func TestManagerDoubtfulLog(t *testing.T) {
+	disk := vfs.NewMem()
+	w := newWorld(t, disk, metatest.New())
+	w.begin("a")
+	w.create("t", 1)
+	w.apply(&w.Delta)
+	put(t, w.partition("t", 0), records("a"), -1)
+	left := disk.CrashClone(nil, vfs.CrashOptions{})
+	w.stop()
+	topic, _ := w.Img.Topic("t")
+	for _, c := range []struct {
+		fs   vfs.FS
+		want []Loss
+	}{{disk, nil}, {left, []Loss{{Partition: topic.Partitions[0].ID(), Doubtful: true}}}} {
+		again := newWorld(t, c.fs, w.World)
+		if lost := again.m.Lost(w.Img); !slices.Equal(lost, c.want) {
+			t.Errorf("lost: %+v, want %+v", lost, c.want)
+		}
+		again.logs.Vouch()
+		if lost := again.m.Lost(w.Img); len(lost) != 0 {
+			t.Errorf("lost: %+v once somebody vouched", lost)
+		}
+		again.stop()
 	}
 }
 

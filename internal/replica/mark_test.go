@@ -44,7 +44,7 @@ func TestMarkBeforeRole(t *testing.T) {
 	if err := log.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p := newPartition(testTP, self, log, Rules{MinInSync: 1, Durable: true})
+	p := newPartition(testTP, self, log, Rules{MinInSync: 1})
 	if hw := p.HighWatermark(); hw != 0 {
 		t.Fatalf("mark %d before the term", hw)
 	}

@@ -32,8 +32,6 @@ type Rules struct {
 	// Session is for how long a broker that hears nothing of a new leader may
 	// still lead; 0: nobody else can.
 	Session time.Duration
-	// Durable is barnabas.durable.acks: positions are flushed ends.
-	Durable bool
 	// Internal topics are written by the broker alone.
 	Internal bool
 	// ThrottledLeaders and ThrottledFollowers are leader. and
@@ -250,18 +248,10 @@ func (p *Partition) setMark(hw int64) wakeUps {
 // termOf is what a leader decides by; mu is held.
 func (p *Partition) termOf(r *role) isr.Term {
 	return isr.Term{
-		View: p.view, Self: p.self, EpochStart: r.epochStart, End: p.Log().End(), Position: p.position(),
+		View: p.view, Self: p.self, EpochStart: r.epochStart, End: p.Log().End(), Position: p.Log().Counted(),
 		HW: p.hw.Load(), Followers: p.followers,
 		Lag: p.rules.Load().Lag, Session: p.rules.Load().Session,
 	}
-}
-
-// position is the offset that this replica itself can be counted on for.
-func (p *Partition) position() int64 {
-	if p.rules.Load().Durable {
-		return p.Log().FlushedEnd()
-	}
-	return p.Log().End()
 }
 
 // AppendOpts of Append.
@@ -343,7 +333,7 @@ func (p *Partition) appendLocked(now time.Time, buf []byte, o AppendOpts) (Appen
 	}
 	res := AppendResult{Base: a.Base, Last: a.Last, Epoch: r.epoch, LogStart: a.LogStart, AppendTimeMs: a.AppendTimeMs, Duplicate: a.Duplicate}
 	var woken wakeUps
-	if !p.rules.Load().Durable { // otherwise the flusher will say
+	if p.Log().Relaxed() { // otherwise the flusher will say
 		woken = p.advanceLocked()
 	}
 	res.Committed = p.hw.Load() > res.Last && p.view.Enough()

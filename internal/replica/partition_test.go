@@ -415,7 +415,7 @@ func TestLeaderEpochs(t *testing.T) {
 
 func TestInternalTopicsAreTheBrokersOwn(t *testing.T) {
 	p := partitionOn(t, newDisk(), false)
-	r := testRules(false)
+	r := testRules()
 	r.Internal = true
 	p.configure(p.Log().Config(), r)
 	_, err := p.Append(testAt, records("x"), AppendOpts{Acks: 1})

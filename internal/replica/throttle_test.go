@@ -66,7 +66,7 @@ func TestThrottledReplicas(t *testing.T) {
 	}{
 		{nil, false}, {[]string{"*"}, true}, {[]string{"0:1"}, true}, {[]string{"1:1", "0:2"}, false}, {[]string{"7:7", "0:1"}, true},
 	} {
-		r := testRules(false)
+		r := testRules()
 		r.ThrottledLeaders = c.list
 		p.configure(storage.DefaultConfig(), r)
 		if leader, follower := p.Throttled(); leader != c.want || follower {

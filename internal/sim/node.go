@@ -119,6 +119,7 @@ type machine struct {
 
 	mu   sync.Mutex
 	disk *vfs.Mem
+	boot int      // times that the power came back
 	run  *process // nil: down
 	down bool     // on purpose: nobody starts it
 }
@@ -159,7 +160,7 @@ func (m *machine) start() {
 	p.store.HoldWatches(m.held())
 	o := broker.Options{
 		Config: m.w.configs[m.id-1], Logger: slog.New(m.w.trace.of(fmt.Sprintf("broker %d", m.id))),
-		World: &broker.World{Files: vfs.Faulty(m.disk, p.file), Store: p.view(), Clock: m.clock, Listen: p.listen, Dial: p.dial},
+		World: &broker.World{Files: vfs.Faulty(m.disk, p.file), Store: p.view(), BootID: fmt.Sprint("boot ", m.boot), Clock: m.clock, Listen: p.listen, Dial: p.dial},
 	}
 	b, err := broker.New(o)
 	if err != nil {
@@ -231,6 +232,7 @@ func (m *machine) crash(powerless bool) {
 	m.down = true
 	how := vfs.ProcessKill
 	if powerless {
+		m.boot++
 		how = vfs.PowerLoss
 		if m.dice.oneIn(2) {
 			how = vfs.CrashOptions{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
 
@@ -25,6 +26,9 @@ type plan struct {
 	pace   time.Duration // between two batches of a producer
 	steps  []step
 	wiped  bool
+	// unsynced: acknowledgements do not wait for syncs. Then what all in-sync
+	// replicas lost with their power is lost, so they lose it one at a time.
+	unsynced bool
 }
 
 // step is one event of the plan.
@@ -35,7 +39,7 @@ type step struct {
 }
 
 func newPlan(o Options) *plan {
-	p := &plan{rng: rand.New(rand.NewPCG(o.Seed, 0)), fenced: o.Seed%2 == 0, length: o.Length}
+	p := &plan{rng: rand.New(rand.NewPCG(o.Seed, 0)), fenced: o.Seed%2 == 0, unsynced: o.Seed%5 == 4, length: o.Length}
 	if p.length == 0 {
 		p.length = time.Duration(12+p.rng.IntN(18)) * time.Second
 	}
@@ -58,15 +62,15 @@ func newPlan(o Options) *plan {
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 func (p *plan) String() string {
-	return fmt.Sprintf("fenced %t, session %v, lag %v, packets %v, syncs %v, min.insync.replicas %d, pace %v, %v of faults",
-		p.fenced, p.ttl, p.lag, p.delay, p.sync, p.min, p.pace, p.length)
+	return fmt.Sprintf("fenced %t, unsynced %t, session %v, lag %v, packets %v, syncs %v, min.insync.replicas %d, pace %v, %v of faults",
+		p.fenced, p.unsynced, p.ttl, p.lag, p.delay, p.sync, p.min, p.pace, p.length)
 }
 
 // settings of every broker.
 func (p *plan) settings() []string {
 	ms := func(key string, d time.Duration) string { return fmt.Sprintf("%s=%d", key, d.Milliseconds()) }
 	return []string{
-		"log.dirs=/data", "barnabas.admin.listener=",
+		"log.dirs=/data", "barnabas.admin.listener=", fmt.Sprintf("barnabas.durable.acks=%t", !p.unsynced),
 		ms("broker.session.timeout.ms", p.ttl), ms("replica.lag.time.max.ms", p.lag), ms("barnabas.shutdown.timeout.ms", 5*time.Second),
 		"default.replication.factor=3", "auto.create.topics.enable=false",
 		"offsets.topic.num.partitions=1", "offsets.topic.replication.factor=3", fmt.Sprintf("offsets.topic.segment.bytes=%d", pick(p.rng, 2000, 20000)),
@@ -247,6 +251,9 @@ func (w *World) strike(b int, all, powerless bool) {
 	if w.mended.Load() {
 		return
 	}
+	if powerless && !w.maySwitchOff(b, all) {
+		powerless = false
+	}
 	what := "kill"
 	if powerless {
 		what = "power loss"
@@ -260,6 +267,36 @@ func (w *World) strike(b int, all, powerless bool) {
 			m.crash(powerless)
 		}
 	}
+}
+
+// maySwitchOff tells whether machines may lose what they have not synced: with
+// durable acks always; else one of them, when all replicas are in sync, and the
+// one before has come back and is in sync again by what it knows since.
+func (w *World) maySwitchOff(b int, all bool) bool {
+	if !w.plan.unsynced {
+		return true
+	}
+	img := w.image()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if all || img.Revision() == 0 {
+		return false
+	}
+	for i := range w.nodes {
+		reg, there := img.Broker(kafka.NodeID(i + 1))
+		if !there || reg.Epoch <= w.dark[i] {
+			return false
+		}
+	}
+	for t := range img.Topics() {
+		for _, p := range t.Partitions {
+			if len(p.ISR) < brokers {
+				return false
+			}
+		}
+	}
+	w.dark[b] = img.Revision()
+	return true
 }
 
 // fuses end a process in the middle of what it does to its disk.
@@ -358,6 +395,9 @@ func (p *plan) wipes(b int) {
 	p.wiped = true
 	begin, end := p.span(8 * time.Second)
 	p.at(begin, func(w *World) {
+		if !w.maySwitchOff(b, false) {
+			return
+		}
 		w.count("disk lost")
 		w.nodes[b].crash(true)
 		w.nodes[b].wipe()

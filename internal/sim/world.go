@@ -52,7 +52,8 @@ type World struct {
 	mu     sync.Mutex
 	slow   map[*machine]time.Duration // the slowest sync; 0: as usual
 	counts map[string]int
-	faults []string // of the cluster, not of the plan
+	faults []string       // of the cluster, not of the plan
+	dark   [brokers]int64 // the metadata's revision when a machine last lost its power
 }
 
 // A Result is what came of a history.

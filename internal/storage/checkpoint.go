@@ -126,7 +126,10 @@ func (l *Log) closeFiles() error {
 	l.flushed.Store(l.End())
 	l.reached = l.End()
 	l.point.Store(l.End())
-	return nil
+	if l.doubtful.Load() { // nobody has heard of it
+		return nil
+	}
+	return l.unmark()
 }
 
 func (l *Log) release() {

@@ -129,6 +129,10 @@ func (h *history) reopen(fsys *vfs.Mem, opts vfs.CrashOptions) {
 			}
 		}
 		h.logf("files: %v", list(fsys))
+		if opts != vfs.ProcessKill {
+			h.boots++
+		}
+		h.log = nil
 		h.open(fsys)
 		if next == nil {
 			break

@@ -35,6 +35,10 @@
 //	            syncs at once when it is idle; what is written while a sync
 //	            runs is covered by the next one.
 //
+//	not durable sync .log | barnabas.unsynced, which names the system's boot (.tmp,
+//	            sync, rename, D) | the written end is Counted. Durable again:
+//	            the flushed end is Counted | sync .log | remove the mark
+//
 //	new epoch   write and sync leader-epoch-checkpoint (.tmp, rename, D)
 //	            | FlushedEnd passes the epoch's first offset
 //
@@ -66,7 +70,7 @@
 //
 //	clean stop  cut dead tails | sync .log files | snapshot at the end
 //	            | indexes, all of them with a file | epochs | D(partition)
-//	            | recovery points, log starts, high watermarks
+//	            | remove barnabas.unsynced | recovery points, log starts, high watermarks
 //	            | .kafka_cleanshutdown
 //
 //	start       open or recover the logs | store recovery points

@@ -28,7 +28,7 @@ type Config struct {
 	FileDeleteDelay    time.Duration // file.delete.delay.ms
 	Delete, Compact    bool          // cleanup.policy
 	LogAppendTime      bool          // message.timestamp.type
-	Durable            bool          // barnabas.durable.acks: FlushedEnd counts, every append asks for a sync
+	Durable            bool          // barnabas.durable.acks: every append asks for a sync, and Counted is the flushed end
 	Preallocate        bool          // preallocate
 	FlushMessages      int64         // flush.messages; 0 or below: never
 	FlushMs            time.Duration // flush.ms; 0 or below: never
@@ -68,6 +68,8 @@ type Log struct {
 	origin    atomic.Pointer[origin]
 	next      atomic.Pointer[Log] // what took its place, once it moved
 	undecided atomic.Bool         // producer state holds transactions that are open or ended above the high watermark
+	relaxed   atomic.Bool         // the written end counts: set by the flusher once the mark is on disk, cleared under mu
+	doubtful  atomic.Bool         // see Doubtful
 
 	epochs *epochs.Cache
 
@@ -93,6 +95,10 @@ type Log struct {
 	mirror    *Log  // future log that has to have it too before it counts as flushed
 	cutFuture int64 // lowest truncation that the future log did not follow yet
 	unflushed int64 // records since the last sync, for flush.messages
+
+	// The mark of unsyncedName: whether it is there, and of this boot. Whoever
+	// opens, flushes, moves or closes the log looks, one after the other.
+	unsyncedMark, unsyncedNow bool
 
 	sync syncState
 }
@@ -177,6 +183,9 @@ func (l *Log) SetConfig(c Config) {
 	l.cfg.Store(&c)
 	if c.FlushMs > 0 && c.FlushMs < math.MaxInt64 { // the default is never
 		l.m.timed.Store(true)
+	}
+	if c.Durable && l.relaxed.Load() {
+		l.requestSync()
 	}
 }
 

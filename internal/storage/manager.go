@@ -32,6 +32,7 @@ type ManagerConfig struct {
 	Defaults           Config        // of logs that are opened before their topic's configuration is known
 	ClusterID          string        // "" accepts any, and makes a new one for empty directories
 	NodeID             kafka.NodeID
+	BootID             string        // changes whenever the page cache is lost; "": nobody knows, any start may follow a power loss
 	ProducerExpiration time.Duration // 1 day
 	MaxOpenFiles       int           // data files kept open; 4096. Half as many may be ready for segments to come
 	MaxIndexBytes      int64         // index blocks kept in memory; 64 MiB

@@ -51,6 +51,10 @@ type mbatch struct {
 type model struct {
 	cur   []mbatch // everything written and not truncated, from offset 0
 	acked int64    // told by Hooks.Flushed
+	// counted is the most that Counted was at any instant; doubted says that the
+	// log has lost some of it, and that nobody vouched for that.
+	counted int64
+	doubted bool
 	// extra is what may stand behind cur in a crash: an append under way, or
 	// what a truncation under way cuts.
 	extra []mbatch
@@ -134,6 +138,7 @@ type history struct {
 
 	hooks sync.Mutex
 	dirs  []string // log directories; /d when nil
+	boots int      // times that the system came up
 	epoch bool     // a truncation begins a new epoch, as leaders see to
 }
 
@@ -143,6 +148,7 @@ func (h *history) open(fsys *vfs.Mem) {
 		h.hooks.Lock() // directories are opened side by side
 		defer h.hooks.Unlock()
 		if op.Kind.Changes() && h.crash != nil {
+			h.count()
 			h.crash(op)
 		}
 		if op.Kind.Changes() && h.fault != nil {
@@ -155,7 +161,7 @@ func (h *history) open(fsys *vfs.Mem) {
 		cfg.Dirs = h.dirs
 	}
 	cfg.MaxOpenFiles, cfg.MaxIndexBytes = 2, 512
-	cfg.Defaults = h.cfg
+	cfg.Defaults, cfg.BootID = h.cfg, fmt.Sprint("boot ", h.boots)
 	b := &box{tb: h.t, m: New(cfg, wrapped, testLogger(h.t), nil), stop: func() {}}
 	h.box = b
 	if err := b.m.Open(context.Background()); err != nil {
@@ -195,6 +201,13 @@ func (h *history) create() {
 	}
 	h.log = l
 	l.SetHooks(Hooks{Flushed: func(end int64) { h.m.acked = max(h.m.acked, end) }, Swap: h.swap})
+}
+
+// count looks what the log is counted on for.
+func (h *history) count() {
+	if h.log != nil {
+		h.m.counted = max(h.m.counted, min(h.log.Counted(), h.m.end())) // a truncation under way is known here
+	}
 }
 
 func (h *history) logf(format string, args ...any) {
@@ -312,6 +325,13 @@ func (h *history) step() {
 		h.box.m.dirs[0].deleteDue(time.Now().Add(time.Hour))
 	case r < 99:
 		h.restart()
+	default:
+		h.cfg.Durable = !h.cfg.Durable
+		h.logf("durable %v", h.cfg.Durable)
+		l.SetConfig(h.cfg)
+	}
+	if !h.dead {
+		h.count()
 	}
 }
 
@@ -328,7 +348,7 @@ func (h *history) truncate() {
 		return // the high watermark lies within a batch: no leader asks for that
 	}
 	h.logf("truncate %d (at %d)", to, cut)
-	h.m.acked = min(h.m.acked, cut)
+	h.m.acked, h.m.counted = min(h.m.acked, cut), min(h.m.counted, cut)
 	h.m.cur, h.m.extra = slices.Clip(h.m.cur[:i]), slices.Clip(h.m.cur[i:])
 	if err := l.Truncate(to); err != nil {
 		h.failed("truncate", err)
@@ -365,6 +385,8 @@ func (h *history) restart() {
 		return
 	}
 	h.m.acked = h.m.end()
+	h.boots += h.n % 2 // what an orderly stop leaves outlives the system's
+	h.log = nil
 	h.open(h.fs)
 	if h.dead {
 		return
@@ -372,10 +394,26 @@ func (h *history) restart() {
 	if h.create(); h.dead {
 		return
 	}
+	h.doubt(h.m.end())
 	h.check("after a clean restart")
 	h.resend()
 	if h.log.End() != h.m.end() {
 		h.fatal("end %d after a clean restart, want %d", h.log.End(), h.m.end())
+	}
+}
+
+// doubt checks that a log that lacks what it was counted on for says so, until
+// somebody vouches, and that no other does where nothing was lost with the
+// system.
+func (h *history) doubt(end int64) {
+	h.m.doubted = h.m.doubted || end < h.m.counted
+	if d := h.log.Doubtful(); h.m.doubted && !d {
+		h.fatal("log ends at %d, %d was counted on, and it is not doubtful", end, h.m.counted)
+	}
+	h.m.counted = end
+	if h.n%2 == 0 {
+		h.box.m.Vouch()
+		h.m.doubted = false
 	}
 }
 
@@ -386,6 +424,7 @@ func (h *history) settle() {
 	if end < h.m.acked {
 		h.fatal("log ends at %d, and %d was acknowledged", end, h.m.acked)
 	}
+	h.doubt(end)
 	i := 0
 	for i < len(all) && all[i].last < end {
 		i++

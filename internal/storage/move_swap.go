@@ -100,12 +100,21 @@ func (mv *move) swap(src *Log) error {
 	if err := mv.copyEpochs(src); err != nil {
 		return err
 	}
+	if src.relaxed.Load() {
+		if err := f.mark(); err != nil {
+			return f.writeFailed(err)
+		}
+	}
 	src.mu.Lock()
 	defer src.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if src.cutting || src.cutFuture < f.End() || f.End() != src.End() || f.Start() != src.Start() || f.FlushedEnd() < src.FlushedEnd() ||
 		f.epochs.Latest() != src.epochs.Latest() {
+		return errBehind
+	}
+	relaxed := src.relaxed.Load()
+	if relaxed && !f.unsyncedNow || src.doubtful.Load() {
 		return errBehind
 	}
 	st := &f.sync
@@ -123,6 +132,8 @@ func (mv *move) swap(src *Log) error {
 	f.origin.Store(newOrigin(src.d.id, src))
 	f.future.Store(false)
 	f.cfg.Store(src.cfg.Load())
+	f.relaxed.Store(relaxed)
+	f.doubtful.Store(false)
 	f.hooks.Store(src.hooks.Load())
 	f.setMark(src.HighWatermark())
 	// What only the new directory has is not safe before its name is: the next

@@ -98,17 +98,40 @@ func TestOrders(t *testing.T) {
 	step("start after a clean stop", func() { open(fsys) })
 	step("stop again, nothing changed", func() { check(b.m.Close(8)) })
 	step("start after a kill", func() { open(crashed) })
+	l = b.log(conf)
+	loosen := func() { c := conf; c.Durable = false; l.SetConfig(c) }
+	flushed := func() { put(1); trace.Printf("-- sync"); l.d.flusher.drain() }
+	step("not durable: the first append, and its sync, which marks the log", func() { loosen(); flushed() })
+	step("append again, without a sync", flushed)
+	step("durable again: a sync, and the mark goes", func() { l.SetConfig(conf); l.d.flusher.drain() })
+	step("not durable again, and a clean stop", func() {
+		loosen()
+		flushed()
+		trace.Take()
+		check(b.m.Close(9))
+		trace.Printf("-- start")
+		open(crashed)
+	})
 	step("delete the log", func() { check(b.m.Delete(testTP, testID)) })
 
+	wantOrders(t, out.String())
+}
+
+// wantOrders compares with what is written down.
+func wantOrders(t *testing.T, got string) {
+	t.Helper()
 	const name = "testdata/orders.txt"
 	if *rewrite {
-		check(os.MkdirAll("testdata", 0o755))
-		check(os.WriteFile(name, []byte(out.String()), 0o644))
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		return
 	}
 	want, err := os.ReadFile(name)
-	check(err)
-	if got := out.String(); got != string(want) {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
 		t.Errorf("file operations differ from %s (go test -run TestOrders -args -rewrite):\n%s", name, diff(string(want), got))
 	}
 }

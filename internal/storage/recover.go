@@ -132,6 +132,10 @@ func (o *opening) list() error {
 			if err := fsys.Remove(l.dir.Join(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
+		case name == unsyncedName:
+			if err := l.loadUnsynced(); err != nil {
+				return err
+			}
 		case strings.HasSuffix(name, segment.SwapSuffix):
 			return fmt.Errorf("%s: a cleaning was interrupted; start Apache Kafka on the directory once and stop it in order", l.dir.Join(name))
 		default:

@@ -34,7 +34,8 @@ type syncState struct {
 // syncDue reports whether an append asks for a sync. l.mu is held.
 func (l *Log) syncDue() bool {
 	c := l.cfg.Load()
-	return c.Durable || l.rolled || c.FlushMessages > 0 && l.unflushed >= c.FlushMessages
+	return c.Durable || l.rolled || c.FlushMessages > 0 && l.unflushed >= c.FlushMessages ||
+		!l.relaxed.Load() && !l.future.Load() // the first one sets the mark
 }
 
 // writebackDue reports work for the flusher that is not a sync. l.mu is held.
@@ -177,6 +178,10 @@ func (l *Log) flush() error {
 	began := time.Now()
 	l.flushedMs.Store(began.UnixMilli())
 	l.mu.Lock()
+	durable := l.cfg.Load().Durable
+	if durable { // what was counted on until now lies below target
+		l.relaxed.Store(false)
+	}
 	target := l.End()
 	dirty := append([]*segment.Segment(nil), l.unsynced...)
 	active := l.active()
@@ -187,6 +192,9 @@ func (l *Log) flush() error {
 	l.mu.Unlock()
 
 	err := l.syncFiles(dirty, active, newFiles)
+	if err == nil {
+		err = l.remark(durable)
+	}
 	if err != nil {
 		return l.flushFailed(err, newFiles)
 	}
@@ -245,11 +253,18 @@ type epochsError struct{ error }
 
 func (e epochsError) Unwrap() error { return e.error }
 
-// flushFailed ends a flush: for want of a descriptor, or of space in the epoch
-// file, it is tried again later; after anything else the directory is offline.
+// markError tells the same of the mark of what is not synced.
+type markError struct{ error }
+
+func (e markError) Unwrap() error { return e.error }
+
+// flushFailed ends a flush: for want of a descriptor, or of space for the epoch
+// file or the mark, it is tried again later; after anything else the directory
+// is offline.
 func (l *Log) flushFailed(err error, newFiles bool) error {
 	var ee epochsError
-	full := errors.As(err, &ee) && errors.Is(err, vfs.ErrNoSpace)
+	var me markError
+	full := (errors.As(err, &ee) || errors.As(err, &me)) && errors.Is(err, vfs.ErrNoSpace)
 	if full || errors.Is(err, vfs.ErrTooManyFiles) || errors.Is(err, errHeld) {
 		l.mu.Lock()
 		l.newFiles = l.newFiles || newFiles

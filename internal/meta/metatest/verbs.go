@@ -411,7 +411,7 @@ func move(_ *testing.T, w *World, d *datadriven.TestData) string {
 func resign(_ *testing.T, w *World, d *datadriven.TestData) string {
 	a := Words{D: d}
 	id, _ := w.partition(a)
-	return w.batches(plan.Resign(w.Img, a.Node("id"), []plan.Loss{{Partition: id, LogMissing: d.HasArg("log-missing"), Anew: d.HasArg("anew")}}))
+	return w.batches(plan.Resign(w.Img, a.Node("id"), []plan.Loss{{Partition: id, Doubtful: d.HasArg("doubtful"), LogMissing: d.HasArg("log-missing"), Anew: d.HasArg("anew")}}))
 }
 
 func giveUp(_ *testing.T, w *World, d *datadriven.TestData) string {

@@ -148,9 +148,11 @@ func AssignDirs(img *meta.Image, node kafka.NodeID, brokerEpoch int64, as []Assi
 }
 
 // Loss is a replica that a broker no longer has, or not in the directory that
-// joined the ISR.
+// joined the ISR, or not whole.
 type Loss struct {
 	Partition meta.PartitionID
+	// Doubtful: the log is there, and may lack records that it was counted on for.
+	Doubtful bool
 	// LogMissing: the directory named is there, and the log is not in it.
 	LogMissing bool
 	// Anew: the log does not come back, for none of the broker's directories is
@@ -165,6 +167,10 @@ type Loss struct {
 // leader: electable when its directory returns with the log, else only by an
 // unclean election. What is lost for good, and neither in the ISR nor eligible,
 // has no directory any more, like a replica that was never there.
+//
+// A doubtful log (safety 11) leaves as well, but for one that is the last: nobody
+// has more than it. Where it is the sole member, and others are eligible, they
+// are the ISR, since they have everything that was committed.
 func Resign(img *meta.Image, node kafka.NodeID, losses []Loss) []Batch {
 	var changes []Change
 	for _, l := range losses {
@@ -217,9 +223,15 @@ func GiveUp(img *meta.Image, node kafka.NodeID, brokerEpoch int64, lost []Waiver
 func resign(img *meta.Image, t *meta.Topic, p *meta.Partition, node kafka.NodeID, l Loss) (Change, bool) {
 	was := p.Clone()
 	was.Eligible = without(eligible(img, t, p), node)
-	if len(p.ISR) > 1 {
+	_, counts := p.InSync(node)
+	switch sole := counts && len(p.ISR) == 1; {
+	case !sole:
 		was.ISR = without(p.ISR, node)
-	} else if _, sole := p.InSync(node); sole && l.LogMissing {
+	case l.Doubtful && len(was.Eligible) == 0:
+		return Change{}, false
+	case l.Doubtful:
+		was.ISR, was.Eligible = was.Eligible, nil
+	case l.LogMissing:
 		was.ISR[0].Dir = kafka.DirLost
 	}
 	next := was

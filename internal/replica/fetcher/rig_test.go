@@ -99,7 +99,7 @@ func newRig(t *testing.T, partitions int) *rig {
 	r.m = replica.NewManager(self, logs, func(*meta.Image, string) (storage.Config, replica.Rules) {
 		cfg := storage.DefaultConfig()
 		cfg.Durable = true
-		return cfg, replica.Rules{Batch: batch.Rules{MaxMessageBytes: 1 << 20}, MinInSync: 1, Durable: true, Lag: time.Hour}
+		return cfg, replica.Rules{Batch: batch.Rules{MaxMessageBytes: 1 << 20}, MinInSync: 1, Lag: time.Hour}
 	}, quiet)
 	r.f = New(Config{
 		Self: self, Epoch: func() int64 { return epochIn(r.seen.Load(), self) }, Dial: r.dial, PartitionBytes: 1000, AnswerBytes: 10000, MinBytes: 1,

@@ -28,8 +28,8 @@ type Claim struct {
 	BrokerEpoch int64 // -1 where the follower does not say it
 	// Fetched is the offset that it reads at: its written end.
 	Fetched int64
-	// Counted is the offset that it can be counted on for: its flushed end on a
-	// durable topic. -1: it says nothing, and has nothing flushed.
+	// Counted is the offset that it can be counted on for. -1: it says nothing, and
+	// has nothing flushed.
 	Counted int64
 	// LogStart is where its log starts, for good.
 	LogStart int64

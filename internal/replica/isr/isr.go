@@ -3,9 +3,10 @@
 // the admission of a write. It is pure: values in, values out, no clock, no
 // lock. The partition's leader calls it under the partition's mutex.
 //
-// A position is the offset a replica can be counted on for: its flushed end on
-// a durable topic, its written end otherwise. -1 means that nothing is known
-// of the replica in this term.
+// A position is the offset a replica can be counted on for, which it says
+// itself: its flushed end on a durable topic, its written end otherwise, once its
+// log is marked as one that may lose what was not synced (safety 11). -1 means
+// that nothing is known of the replica in this term.
 package isr
 
 import (
