@@ -241,11 +241,15 @@ func (g *groups) create(ctx context.Context) error {
 		ReplicationFactor: int16(min(int(g.cfg.Offsets.Replicas), brokers)),
 		Config:            g.cfg.Offsets.TopicConfig(),
 	}, false)
-	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+	switch {
+	case err == nil || errors.Is(err, kerr.TopicAlreadyExists):
+		return nil
+	case errors.Is(ctx.Err(), context.Canceled): // whoever asked has gone; what it began is finished or swept like any topic's beginning
+		return kerr.CoordinatorNotAvailable
+	default:
 		g.log.Warn("offsets topic could not be made", "topic", api.OffsetsTopic, "err", err)
 		return kerr.CoordinatorNotAvailable
 	}
-	return nil
 }
 
 // ConsumerEnabled implements api.Groups.
