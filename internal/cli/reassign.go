@@ -50,12 +50,25 @@ type layout struct {
 	running  map[partitionName]kmsg.ListPartitionReassignmentsResponseTopicPartition
 }
 
+// layoutOf reads it. The controller is asked, which knows first where partitions
+// are, and for what is under way before and after: what begins or ends meanwhile
+// shows replicas of both ends, and would be taken for a partition that has as many.
 func layoutOf(ctx context.Context, k *kgo.Client) (*layout, error) {
-	m, err := kadm.NewClient(k).Metadata(ctx)
+	running, err := reassignments(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	l := &layout{racks: map[int32]string{}, replicas: map[partitionName][]int32{}}
+	some, err := kadm.NewClient(k).BrokerMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil // all
+	m, err := req.RequestWith(ctx, k.Broker(int(some.Controller)))
+	if err != nil {
+		return nil, err
+	}
+	l := &layout{racks: map[int32]string{}, replicas: map[partitionName][]int32{}, running: running}
 	for _, b := range m.Brokers {
 		l.racks[b.NodeID] = ""
 		if b.Rack != nil {
@@ -63,11 +76,15 @@ func layoutOf(ctx context.Context, k *kgo.Client) (*layout, error) {
 		}
 	}
 	for _, t := range m.Topics {
+		if t.Topic == nil {
+			continue // a request for all has names
+		}
 		for _, p := range t.Partitions {
-			l.replicas[partitionName{t.Topic, p.Partition}] = p.Replicas
+			l.replicas[partitionName{*t.Topic, p.Partition}] = p.Replicas
 		}
 	}
-	l.running, err = reassignments(ctx, k)
+	after, err := reassignments(ctx, k)
+	maps.Copy(l.running, after)
 	return l, err
 }
 
