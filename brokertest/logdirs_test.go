@@ -258,6 +258,9 @@ func TestDynamicCordon(t *testing.T) {
 	p.change(ofBroker, "1", "cordoned.log.dirs", nil)
 	wantAll("c", two)
 	p.change(ofBroker, "1", "cordoned.log.dirs", text("*"))
+	until(t, "no topic is placed here", func() bool { // once the registration says so
+		return p.createTopics(7, true, wish("none", 1, 1))[0].ErrorCode == kerr.InvalidReplicationFactor.Code
+	})
 	if out := p.createTopics(7, false, wish("none", 1, 1))[0]; out.ErrorCode != kerr.InvalidReplicationFactor.Code {
 		t.Errorf("with all directories cordoned: %s", name(out.ErrorCode))
 	}
