@@ -77,7 +77,11 @@ func (d *logDir) checkpointLogs(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	errs = append([]error{d.writeRecoveryPoints()}, errs...)
+	store := d.writeRecoveryPoints
+	if d.anyRemoved() { // else their names would stay in memory for as long as the process
+		store = d.forgetAllRemoved
+	}
+	errs = append([]error{store()}, errs...)
 	return few(errs)
 }
 

@@ -1,11 +1,13 @@
 package storage
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/barnabas-mq/barnabas/internal/batch"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/storage/checkpoint"
 	"github.com/barnabas-mq/barnabas/internal/storage/segment"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -92,4 +94,47 @@ func TestRecoveryPointEndsWithItsLog(t *testing.T) {
 		t.Errorf("the log ends at %d, want %d", l.End(), good)
 	}
 	b.crash()
+}
+
+// What went is remembered until no checkpoint names it any more, and no longer:
+// topics come and go for as long as a broker runs.
+func TestRemovedIsForgotten(t *testing.T) {
+	var during func()
+	fsys := vfs.Wrap(vfs.NewMem(), vfs.Hooks{Before: func(op vfs.Op) error {
+		if op.Kind == vfs.OpRename && strings.HasSuffix(op.NewName, checkpoint.RecoveryPoint) && during != nil {
+			do := during
+			during = nil
+			do()
+		}
+		return nil
+	}})
+	b := openBox(t, fsys, managerConfig("/d"), false)
+	d := b.m.dirs[0]
+	late := testTP
+	late.Partition = 1
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		b.append(b.log(testConfig()), values(1, "a")...)
+		_, err := b.m.Create(late, testID, testConfig())
+		must(err)
+		must(b.m.Checkpoint(t.Context()))
+		must(b.m.Delete(testTP, testID))
+		if len(d.removed) != 1 {
+			t.Fatalf("remembered while the checkpoints name it: %v", d.removed)
+		}
+		during = func() { must(b.m.Delete(late, testID)) } // the file that is being written names it
+		must(b.m.Checkpoint(t.Context()))
+		if _, still := d.removed[late]; len(d.removed) != 1 || !still || during != nil {
+			t.Errorf("remembered: %v, want what went meanwhile", d.removed)
+		}
+		must(b.m.Checkpoint(t.Context()))
+		if len(d.removed) != 0 {
+			t.Errorf("remembered for nothing: %v", d.removed)
+		}
+	}
 }

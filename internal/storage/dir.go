@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -52,8 +53,10 @@ type logDir struct {
 	retry   []*Log
 	deleted []deletion
 	// removed holds partitions that the checkpoints may still name although
-	// their directories are gone: see forgetRemoved.
-	removed map[kafka.TopicPartition]bool
+	// their directories are gone, each with the number of its removal: see
+	// forgetRemoved.
+	removed  map[kafka.TopicPartition]uint64
+	removals uint64
 
 	// What the checkpoints held at the start.
 	points, starts, marks map[kafka.TopicPartition]int64
@@ -203,22 +206,43 @@ func (d *logDir) deleteDue(now time.Time) {
 	}
 }
 
+// noteRemoved remembers that a partition's log went. d.mu is held.
+func (d *logDir) noteRemoved(tp kafka.TopicPartition) {
+	d.removals++
+	d.removed[tp] = d.removals
+	d.remark()
+}
+
 // forgetRemoved takes a partition out of the checkpoints before a new log of
 // its name is written to: with the recovery point of the one before, recovery
 // would trust what it must check.
 func (d *logDir) forgetRemoved(tp kafka.TopicPartition) error {
 	d.mu.Lock()
-	found := d.removed[tp]
+	_, found := d.removed[tp]
 	d.mu.Unlock()
 	if !found {
 		return nil
 	}
+	return d.forgetAllRemoved()
+}
+
+func (d *logDir) anyRemoved() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.removed) > 0
+}
+
+// forgetAllRemoved takes all that went out of the checkpoints.
+func (d *logDir) forgetAllRemoved() error {
+	d.mu.Lock()
+	before := d.removals
+	d.mu.Unlock()
 	if err := d.storeAll(); err != nil {
 		return err
 	}
 	d.mu.Lock()
-	delete(d.removed, tp)
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.removed, func(_ kafka.TopicPartition, n uint64) bool { return n <= before })
 	return nil
 }
 

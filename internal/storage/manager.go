@@ -129,7 +129,7 @@ func New(cfg ManagerConfig, fsys vfs.FS, logger *slog.Logger, reg prometheus.Reg
 	}
 	for _, path := range cfg.Dirs {
 		m.dirs = append(m.dirs, &logDir{m: m, path: filepath.Clean(path), logger: logger, files: m.files, logs: map[kafka.TopicPartition]*Log{},
-			futures: map[kafka.TopicPartition]*Log{}, removed: map[kafka.TopicPartition]bool{}, stored: map[string][sha256.Size]byte{}})
+			futures: map[kafka.TopicPartition]*Log{}, removed: map[kafka.TopicPartition]uint64{}, stored: map[string][sha256.Size]byte{}})
 	}
 	m.SetCordoned(cfg.Cordoned)
 	return m
@@ -329,8 +329,7 @@ func (m *Manager) forget(l *Log) {
 	if l.d.futures[l.tp] == l {
 		delete(l.d.futures, l.tp)
 	}
-	l.d.removed[l.tp] = true
-	l.d.remark()
+	l.d.noteRemoved(l.tp)
 	l.d.mu.Unlock()
 	if !l.future.Load() {
 		m.metrics.logs.Dec()

@@ -160,8 +160,7 @@ func (m *Manager) exchange(src, f *Log) {
 	m.mu.Unlock()
 	src.d.mu.Lock()
 	delete(src.d.logs, f.tp)
-	src.d.removed[f.tp] = true
-	src.d.remark()
+	src.d.noteRemoved(f.tp)
 	src.d.mu.Unlock()
 	f.d.mu.Lock()
 	delete(f.d.futures, f.tp)
