@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 )
@@ -77,29 +78,52 @@ type bounds struct {
 	committed bool  // to where transactions are decided, not to the high watermark
 }
 
+// settling is for how long offsets are asked for again while leaders are elected:
+// longer than a session.
+const settling = 15 * time.Second
+
+// settled asks until no partition is without its leader, or for so long that this
+// is what there is to tell.
+func settled(ctx context.Context, ask func() (kadm.ListedOffsets, error)) (kadm.ListedOffsets, error) {
+	for until := time.Now().Add(settling); ; {
+		got, err := ask()
+		if err != nil || !kerr.IsRetriable(got.Error()) || time.Now().After(until) {
+			return got, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return got, nil
+		}
+	}
+}
+
 // spans resolves the bounds for partitions of a topic, all where none is named.
 // The ends are those at the time of asking.
 func (b bounds) spans(ctx context.Context, adm *kadm.Client, d kadm.TopicDetail, partitions []int32, into map[kafka.TopicPartition]span) error {
-	starts, err := adm.ListStartOffsets(ctx, d.Topic)
-	if err != nil {
-		return err
-	}
+	var starts, ends, times, untils kadm.ListedOffsets
 	list := adm.ListEndOffsets
 	if b.committed {
 		list = adm.ListCommittedOffsets
 	}
-	ends, err := list(ctx, d.Topic)
-	if err != nil {
-		return err
+	after := func(ms int64) func() (kadm.ListedOffsets, error) {
+		return func() (kadm.ListedOffsets, error) { return adm.ListOffsetsAfterMilli(ctx, ms, d.Topic) }
 	}
-	var times, untils kadm.ListedOffsets
-	if b.from.kind == atTime {
-		if times, err = adm.ListOffsetsAfterMilli(ctx, b.from.n, d.Topic); err != nil {
-			return err
+	for _, q := range []struct {
+		into *kadm.ListedOffsets
+		asks bool
+		ask  func() (kadm.ListedOffsets, error)
+	}{
+		{&starts, true, func() (kadm.ListedOffsets, error) { return adm.ListStartOffsets(ctx, d.Topic) }},
+		{&ends, true, func() (kadm.ListedOffsets, error) { return list(ctx, d.Topic) }},
+		{&times, b.from.kind == atTime, after(b.from.n)},
+		{&untils, b.until >= 0, after(b.until)},
+	} {
+		if !q.asks {
+			continue
 		}
-	}
-	if b.until >= 0 {
-		if untils, err = adm.ListOffsetsAfterMilli(ctx, b.until, d.Topic); err != nil {
+		var err error
+		if *q.into, err = settled(ctx, q.ask); err != nil {
 			return err
 		}
 	}
@@ -118,6 +142,7 @@ func (b bounds) spans(ctx context.Context, adm *kadm.Client, d kadm.TopicDetail,
 			return fmt.Errorf("partition %d of %s: %w", p, d.Topic, end.Err)
 		}
 		s := span{start.Offset, end.Offset}
+		var err error
 		if s.start, err = b.from.in(s, d.Topic, p, listed(times, d.Topic, p)); err != nil {
 			return err
 		}
