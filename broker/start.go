@@ -183,12 +183,14 @@ func (b *Broker) giveUp(ctx context.Context) (rev int64, done bool, err error) {
 		if _, there := img.Broker(b.node.NodeID); there {
 			return img.Revision(), false, nil
 		}
-		if err := b.resign(ctx, img); err == nil {
-			b.parts.logs.Vouch()
-			return img.Revision(), true, nil
-		} else if !errors.Is(err, errOutrun) {
-			return img.Revision(), true, err
+		err = b.resign(ctx, img)
+		if errors.Is(err, errOutrun) {
+			continue
 		}
+		if err == nil {
+			b.parts.logs.Vouch()
+		}
+		return img.Revision(), true, err
 	}
 }
 
@@ -211,8 +213,8 @@ func (b *Broker) follow(ctx context.Context) error {
 	return f.Run(ctx)
 }
 
-// resign takes this broker out of the ISR of partitions whose log it lost,
-// before it registers (safety 3). Logs that moved between its directories just
+// resign takes this broker out of the ISR of partitions whose log it lost (safety
+// 3), or whose log may lack what was not synced (safety 11), before it registers. Logs that moved between its directories just
 // before the last stop are no losses: their states learn where they are.
 func (b *Broker) resign(ctx context.Context, img *meta.Image) error {
 	var losses []plan.Loss
