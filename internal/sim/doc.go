@@ -20,7 +20,9 @@
 // to find again. Every second seed runs without fencing by the clock: the
 // session's clock stands still, so no session of a process ever ends by itself,
 // and the safety rules must do without (R1-R5); the judge then lets stale answers
-// pass, as its Options.Stale says.
+// pass, as its Options.Stale says. Every fifth seed runs without durable acks, and
+// there machines lose power one at a time: what all in-sync replicas lost at once
+// nobody has.
 //
 // # Faults
 //

@@ -179,6 +179,7 @@ func (l *Log) setMark(hw int64) {
 func (l *Log) Config() Config { return *l.cfg.Load() }
 
 // SetConfig replaces the configuration; it counts from the next append on.
+// Durable acks begin with a sync that it asks for.
 func (l *Log) SetConfig(c Config) {
 	l.cfg.Store(&c)
 	if c.FlushMs > 0 && c.FlushMs < math.MaxInt64 { // the default is never
