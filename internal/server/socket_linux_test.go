@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Linux keeps twice what is asked, for its own accounts.
-func TestSocketOptions(t *testing.T) {
-	s := start(t, &fake{}, func(c *Config) { c.SendBufferBytes, c.ReceiveBufferBytes = 30_000, 20_000 })
+// sockets shows the descriptors of the connections that a client has to a server,
+// once it has answered.
+func sockets(t *testing.T, s *Server, look func(fd int)) {
+	t.Helper()
 	nc := dial(t, s)
 	write(t, nc, frame(kmsg.NewPtrMetadataRequest(), 9, 1))
 	expect(t, nc, 9, 1, kmsg.NewPtrMetadataResponse())
@@ -23,16 +24,22 @@ func TestSocketOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := raw.Control(func(fd uintptr) { look(int(fd)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Linux keeps twice what is asked, for its own accounts.
+func TestSocketOptions(t *testing.T) {
+	s := start(t, &fake{}, func(c *Config) { c.SendBufferBytes, c.ReceiveBufferBytes = 30_000, 20_000 })
+	sockets(t, s, func(fd int) {
 		for option, want := range map[int]int{unix.SO_SNDBUF: 60_000, unix.SO_RCVBUF: 40_000} {
-			var got int
-			if err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, option) }); err != nil {
-				t.Fatal(err)
-			}
-			if err != nil || got != want {
+			if got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option); err != nil || got != want {
 				t.Errorf("socket option %d is %d (%v), want %d", option, got, err, want)
 			}
 		}
-	}
+	})
 }
 
 // What a loopback listener accepts is not paced; any other keeps what the system
@@ -59,19 +66,11 @@ func TestLoopbackIsNotPaced(t *testing.T) {
 		{":9092", told(":9092"), strings.TrimSpace(string(system))},
 	} {
 		s := start(t, &fake{}, func(c *Config) { c.Listen = try.listen })
-		nc := dial(t, s)
-		write(t, nc, frame(kmsg.NewPtrMetadataRequest(), 9, 1))
-		expect(t, nc, 9, 1, kmsg.NewPtrMetadataResponse())
-		for c := range s.snapshot() {
-			raw, err := c.nc.(*net.TCPConn).SyscallConn()
-			if err != nil {
-				t.Fatal(err)
+		sockets(t, s, func(fd int) {
+			got, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+			if err != nil || strings.TrimRight(got, "\x00") != try.want {
+				t.Errorf("%s: congestion control %q (%v), want %q", try.what, got, err, try.want)
 			}
-			var got string
-			control := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
-			if control != nil || err != nil || strings.TrimRight(got, "\x00") != try.want {
-				t.Errorf("%s: congestion control %q (%v, %v), want %q", try.what, got, control, err, try.want)
-			}
-		}
+		})
 	}
 }
