@@ -68,7 +68,7 @@ type Log struct {
 	origin    atomic.Pointer[origin]
 	next      atomic.Pointer[Log] // what took its place, once it moved
 	undecided atomic.Bool         // producer state holds transactions that are open or ended above the high watermark
-	relaxed   atomic.Bool         // the written end counts: set by the flusher once the mark is on disk, cleared under mu
+	relaxed   atomic.Bool         // the written end counts: set by the flusher once the mark is on disk, cleared by tighten
 	doubtful  atomic.Bool         // see Doubtful
 
 	epochs *epochs.Cache
@@ -179,14 +179,14 @@ func (l *Log) setMark(hw int64) {
 func (l *Log) Config() Config { return *l.cfg.Load() }
 
 // SetConfig replaces the configuration; it counts from the next append on.
-// Durable acks begin with a sync that it asks for.
+// Durable acks begin at once, and with a sync.
 func (l *Log) SetConfig(c Config) {
 	l.cfg.Store(&c)
 	if c.FlushMs > 0 && c.FlushMs < math.MaxInt64 { // the default is never
 		l.m.timed.Store(true)
 	}
-	if c.Durable && l.relaxed.Load() {
-		l.requestSync()
+	if c.Durable {
+		l.tighten()
 	}
 }
 

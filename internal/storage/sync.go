@@ -180,7 +180,7 @@ func (l *Log) flush() error {
 	l.mu.Lock()
 	durable := l.cfg.Load().Durable
 	if durable { // what was counted on until now lies below target
-		l.relaxed.Store(false)
+		l.tighten()
 	}
 	target := l.End()
 	dirty := append([]*segment.Segment(nil), l.unsynced...)

@@ -19,10 +19,9 @@ type unsyncedFile struct {
 
 // Counted is the offset that this replica can be counted on for: the flushed
 // end; on a topic that is not durable the written end, from when the log is
-// marked as one that may lose what was not synced. After a switch to durable
-// acks it is the written end for as long as one sync takes.
+// marked as one that may lose what was not synced.
 func (l *Log) Counted() int64 {
-	end := l.End() // before the look at relaxed: the flush that ends it covers what was written till then
+	end := l.End() // before the look at relaxed: the flush that removes the mark begins after that ended
 	if l.relaxed.Load() {
 		return end
 	}
@@ -76,9 +75,17 @@ func (l *Log) remark(durable bool) error {
 	}
 	l.relaxed.Store(true)
 	if l.cfg.Load().Durable { // SetConfig may have looked just before
-		l.requestSync()
+		l.tighten()
 	}
 	return nil
+}
+
+// tighten ends that the written end counts, and asks for the sync that makes
+// true what it counted for.
+func (l *Log) tighten() {
+	if l.relaxed.Swap(false) {
+		l.requestSync()
+	}
 }
 
 // mark says on disk that the log may lose what is not synced.
