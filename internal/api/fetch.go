@@ -58,6 +58,7 @@ type fetch struct {
 	claims    bool  // the followers' claims are still to be taken over
 	marked    bool  // a follower is to hear of a mark soon,
 	soon      bool  // and its wait is short by now
+	refused   error // every partition to consumers, as the request began
 	isolation replica.Isolation
 	session   *sessionUse
 	items     []*fetchItem
@@ -109,7 +110,10 @@ func (a *API) fetch(ctx context.Context, r *server.Request, req *kmsg.FetchReque
 			return f.refuse(kerr.ClusterAuthorizationFailed)
 		}
 	}
-	use, err := a.sessions.begin(a.Now(), req, f.memory.asked)
+	if f.replica < 0 {
+		f.refused = f.fenced()
+	}
+	use, err := a.sessions.begin(a.Now(), req, f.memory.asked, f.refused != nil)
 	if err != nil {
 		resp.ErrorCode = a.code(err)
 		return nil
@@ -144,22 +148,35 @@ func (f *fetch) resolveAll() {
 	m.backing, m.items = slices.Grow(m.backing[:0], n)[:n], slices.Grow(m.items[:0], n)
 	f.items = m.items
 	for i := range f.session.partitions {
-		it := &m.backing[i]
-		it.fetchPartition = f.session.partitions[i]
-		it.topic, it.err = f.find(&it.fetchPartition)
-		switch {
-		case it.err != nil:
-		case f.replica < 0 && !f.allow(f.r, acl.Read, acl.Topic, it.topic.Name):
-			it.err = kerr.TopicAuthorizationFailed
-		case it.partition < 0 || int(it.partition) >= len(it.topic.Partitions):
-			it.err = kerr.UnknownTopicOrPartition
-		case f.replica < 0:
-			it.err = f.fenced()
-		}
-		it.early, it.prefer = it.err != nil, kafka.NoNode
-		f.items = append(f.items, it)
+		f.items = append(f.items, f.resolveOne(&m.backing[i], f.session.partitions[i]))
 	}
 	m.items = f.items
+}
+
+func (f *fetch) resolveOne(it *fetchItem, p fetchPartition) *fetchItem {
+	it.fetchPartition = p
+	it.topic, it.err = f.find(&it.fetchPartition)
+	switch {
+	case it.err != nil:
+	case f.replica < 0 && !f.allow(f.r, acl.Read, acl.Topic, it.topic.Name):
+		it.err = kerr.TopicAuthorizationFailed
+	case it.partition < 0 || int(it.partition) >= len(it.topic.Partitions):
+		it.err = kerr.UnknownTopicOrPartition
+	default:
+		it.err = f.refused
+	}
+	it.early, it.prefer, it.read = it.err != nil, kafka.NoNode, nothing
+	return it
+}
+
+// resolveMore takes in what has changed of the session meanwhile, and was at rest.
+func (f *fetch) resolveMore() bool {
+	more := f.session.more()
+	for _, p := range more {
+		f.items = append(f.items, f.resolveOne(new(fetchItem), p))
+	}
+	f.memory.items = f.items
+	return len(more) > 0
 }
 
 // find resolves a partition's topic. An id that this session once knew the
@@ -181,14 +198,12 @@ func (f *fetch) find(p *fetchPartition) (*meta.Topic, error) {
 }
 
 // readUntilEnough reads, and has the request sleep for MinBytes until MaxWait has
-// passed: then it is not done. A change between the look and the sleep is not lost:
-// the waiter is registered first, and everything is looked at again.
+// passed: then it is not done.
 func (f *fetch) readUntilEnough(ctx context.Context) (done bool) {
 	if f.readAll() || f.req.MaxWaitMillis <= 0 {
 		return true
 	}
-	f.watch()
-	if !f.unchanged() && f.readAll() {
+	if f.readChanged() {
 		f.unwatch()
 		return true
 	}
@@ -210,7 +225,7 @@ const markPatience = 5 * time.Millisecond
 func (f *fetch) lookAgain(ctx context.Context, over bool) (done bool) {
 	if done = ctx.Err() != nil; !done {
 		f.refresh()
-		done = !f.unchanged() && f.readAll() || over
+		done = f.readChanged() || over
 	}
 	switch {
 	case done:
@@ -221,6 +236,20 @@ func (f *fetch) lookAgain(ctx context.Context, over bool) (done bool) {
 		f.r.Hasten(markPatience)
 	}
 	return done
+}
+
+// readChanged reads again what has changed, until the answer is due or nothing has. A
+// change between the look and the sleep is not lost: all is watched before each look.
+func (f *fetch) readChanged() (due bool) {
+	for {
+		f.watch()
+		if more := f.resolveMore(); !more && f.unchanged() {
+			return false
+		}
+		if f.readAll() {
+			return true
+		}
+	}
 }
 
 // unchanged reports that what was read last is still what there is: most long
@@ -255,6 +284,13 @@ func (f *fetch) refresh() {
 }
 
 func (f *fetch) watch() {
+	switch {
+	case f.session.s != nil:
+		f.session.watch(f.items, f.r.Wake)
+		return
+	case f.waiter != nil:
+		return
+	}
 	f.waiter = replica.NewCaller(f.r.Wake)
 	for _, it := range f.items {
 		if it.err == nil && it.part != nil {
@@ -278,7 +314,7 @@ func (f *fetch) readAll() (due bool) {
 	f.release()
 	f.marked = false
 	budget := min(int(f.req.MaxBytes), f.Limits.FetchMaxBytes)
-	total, readable := 0, 0
+	total, readable := 0, f.session.resting
 	now := f.Now()
 	for _, it := range f.items {
 		err := it.err
@@ -388,108 +424,5 @@ func (f *fetch) release() {
 	for _, it := range f.items {
 		it.read.Release()
 		it.read = nothing
-	}
-}
-
-// answer builds the response out of what the session says must be told. Partitions
-// go straight into its bytes: most answers say nothing, and are many.
-func (f *fetch) answer() {
-	told := f.session.finish(f.items)
-	f.charge(told)
-	f.resp.SessionID = f.session.id
-	topics := 0
-	for rest := told; len(rest) > 0; topics++ {
-		rest = rest[run(rest):]
-	}
-	out := newScatter(f.resp, topics, len(told))
-	var hinted map[kafka.NodeID]bool
-	for len(told) > 0 {
-		n := run(told)
-		out.topic(told[0].fetchPartition.topic, told[0].id, n)
-		for _, it := range told[:n] {
-			p := f.partition(it)
-			out.partition(&p, it.read.Slices)
-			if l := p.CurrentLeader; l.LeaderID >= 0 {
-				if hinted == nil {
-					hinted = map[kafka.NodeID]bool{}
-				}
-				hinted[kafka.NodeID(l.LeaderID)] = true
-			}
-		}
-		out.noTags()
-		told = told[n:]
-	}
-	if f.req.Version >= 16 {
-		f.addBrokers(hinted)
-	}
-	f.Metrics.fetched(f.items, f.sessions.count())
-	parts := out.end()
-	f.r.Scatter(parts, func() {
-		out.buf.Release()
-		f.release()
-		f.free()
-	})
-}
-
-// run counts the partitions that follow each other and are of the first one's topic.
-func run(told []*fetchItem) int {
-	n := 1
-	for n < len(told) && told[n].fetchPartition.topic == told[0].fetchPartition.topic && told[n].id == told[0].id {
-		n++
-	}
-	return n
-}
-
-func (f *fetch) partition(it *fetchItem) kmsg.FetchResponseTopicPartition {
-	out := kmsg.NewFetchResponseTopicPartition()
-	out.Partition = it.partition
-	out.ErrorCode = it.code
-	out.HighWatermark, out.LastStableOffset, out.LogStartOffset = it.read.HW, it.read.LSO, it.read.LogStart
-	if it.read.Behind && f.replica < 0 {
-		out.HighWatermark, out.LastStableOffset = -1, -1
-	}
-	if it.code != 0 {
-		out.HighWatermark, out.LastStableOffset, out.LogStartOffset = -1, -1, -1
-		if f.replica >= 0 && it.code == kerr.OffsetOutOfRange.Code {
-			out.LogStartOffset = it.read.LogStart // where it is to begin anew
-		}
-	}
-	out.PreferredReadReplica = int32(it.prefer)
-	out.RecordBatches = []byte{}                              // empty, never null: older consumers choke on -1
-	if it.early && it.code != kerr.InconsistentTopicID.Code { // as Apache Kafka: null there
-		out.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
-	}
-	if f.isolation == replica.ReadCommitted {
-		out.AbortedTransactions = make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 0, len(it.read.Aborted))
-		for _, t := range it.read.Aborted {
-			a := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
-			a.ProducerID, a.FirstOffset = t.ProducerID, t.FirstOffset
-			out.AbortedTransactions = append(out.AbortedTransactions, a)
-		}
-	}
-	if d := it.read.Diverging; d != nil && f.req.Version >= 12 {
-		out.DivergingEpoch.Epoch, out.DivergingEpoch.EndOffset = int32(d.Epoch), d.EndOffset
-	}
-	switch it.code {
-	case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code:
-		if f.req.Version >= 16 {
-			out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = leaderHint(it.topic, it.partition)
-		}
-	}
-	return out
-}
-
-func (f *fetch) addBrokers(ids map[kafka.NodeID]bool) {
-	if len(ids) == 0 {
-		return
-	}
-	for _, b := range f.img.Brokers() {
-		host, port, ok := address(b, f.r.Conn.Listener)
-		if !ids[b.ID] || !ok {
-			continue
-		}
-		out := kmsg.NewFetchResponseBroker()
-		out.NodeID, out.Host, out.Port, out.Rack = int32(b.ID), host, port, rack(b)
-		f.resp.Brokers = append(f.resp.Brokers, out)
 	}
 }

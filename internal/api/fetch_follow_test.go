@@ -22,8 +22,8 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/wire"
 )
 
-// led is a partition that this broker, 1, leads, and that broker 2, which is
-// there in the metadata alone, has a replica of.
+// led are partitions, most often one, that this broker, 1, leads, and that broker 2,
+// which is there in the metadata alone, has replicas of.
 type led struct {
 	*metatest.World
 	t     *testing.T
@@ -32,7 +32,9 @@ type led struct {
 	asked []replica.Proposal
 }
 
-func newLed(t *testing.T) *led {
+func newLed(t *testing.T) *led { return newLedOf(t, 1) }
+
+func newLedOf(t *testing.T, partitions int32) *led {
 	t.Helper()
 	logs := storage.New(storage.ManagerConfig{Dirs: []string{"/d"}, NodeID: 1, ClusterID: "c"}, vfs.NewMem(), nil, nil)
 	if err := logs.Open(t.Context()); err != nil {
@@ -52,8 +54,12 @@ func newLed(t *testing.T) *led {
 	l.register(1, logs.Dirs()[0].ID)
 	l.register(2, kafka.DirID{2, 2})
 	me, _ := l.Img.Broker(1)
+	var manual []plan.ManualAssignment
+	for n := range partitions {
+		manual = append(manual, plan.ManualAssignment{Partition: n, Replicas: []kafka.NodeID{1, 2}})
+	}
 	m, err := plan.CreateTopic(l.Img, plan.NewTopic{
-		Name: "t", ID: l.NextID(), Partitions: -1, Factor: -1, Manual: []plan.ManualAssignment{{Partition: 0, Replicas: []kafka.NodeID{1, 2}}},
+		Name: "t", ID: l.NextID(), Partitions: -1, Factor: -1, Manual: manual,
 		Creator: plan.Creator{Node: 1, BrokerEpoch: me.Epoch, Token: l.NextID()},
 	})
 	if err != nil {
@@ -65,11 +71,13 @@ func newLed(t *testing.T) *led {
 	l.apply()
 	l.named(1, logs.Dirs()[0].ID)
 	l.named(2, kafka.DirID{2, 2})
-	if _, leads := l.part().Leading(); !leads {
-		t.Fatal("it does not lead")
-	}
-	if err := l.part().Log().Sync(t.Context()); err != nil { // from now on the written end counts
-		t.Fatal(err)
+	for n := range partitions {
+		if _, leads := l.partition(n).Leading(); !leads {
+			t.Fatal("it does not lead")
+		}
+		if err := l.partition(n).Log().Sync(t.Context()); err != nil { // from now on the written end counts
+			t.Fatal(err)
+		}
 	}
 	return l
 }
@@ -95,7 +103,12 @@ func (l *led) state() *meta.Partition {
 func (l *led) named(id kafka.NodeID, dir kafka.DirID) {
 	l.t.Helper()
 	b, _ := l.Img.Broker(id)
-	bs, err := plan.AssignDirs(l.Img, id, b.Epoch, []plan.Assignment{{Partition: l.state().ID(), Dir: dir}})
+	topic, _ := l.Img.Topic("t")
+	var as []plan.Assignment
+	for _, p := range topic.Partitions {
+		as = append(as, plan.Assignment{Partition: p.ID(), Dir: dir})
+	}
+	bs, err := plan.AssignDirs(l.Img, id, b.Epoch, as)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -105,16 +118,20 @@ func (l *led) named(id kafka.NodeID, dir kafka.DirID) {
 	}
 }
 
-func (l *led) part() *replica.Partition {
+func (l *led) part() *replica.Partition { return l.partition(0) }
+
+func (l *led) partition(n int32) *replica.Partition {
 	l.t.Helper()
-	p, ok := l.m.Get(kafka.TopicPartition{Topic: "t"})
+	p, ok := l.m.Get(kafka.TopicPartition{Topic: "t", Partition: n})
 	if !ok {
 		l.t.Fatal("it is not here")
 	}
 	return p
 }
 
-func (l *led) put(values ...string) {
+func (l *led) put(values ...string) { l.putTo(0, values...) }
+
+func (l *led) putTo(n int32, values ...string) {
 	l.t.Helper()
 	var b batch.Builder
 	b.Reset(batch.Options{})
@@ -125,7 +142,7 @@ func (l *led) put(values ...string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if _, err := l.part().Append(time.Now(), raw, replica.AppendOpts{Acks: 1}); err != nil {
+	if _, err := l.partition(n).Append(time.Now(), raw, replica.AppendOpts{Acks: 1}); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -152,7 +169,7 @@ func (l *led) asks(session, epoch int32, offsets ...int64) *kmsg.FetchRequest {
 // begun is a fetch of broker 2 that is about to read.
 func (l *led) begun(req *kmsg.FetchRequest) *fetch {
 	l.t.Helper()
-	use, err := l.a.sessions.begin(time.Now(), req, nil)
+	use, err := l.a.sessions.begin(time.Now(), req, nil, false)
 	if err != nil {
 		l.t.Fatal(err)
 	}

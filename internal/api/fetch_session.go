@@ -45,6 +45,8 @@ type fetchPartition struct {
 	// toldHW and toldStart are -1 when the next answer has to name the
 	// partition whatever happens: it is new, or had an error.
 	toldHW, toldStart int64
+
+	of *sessionPartition // within a session
 }
 
 type fetchKey struct {
@@ -55,16 +57,20 @@ type fetchKey struct {
 
 func (p *fetchPartition) key() fetchKey { return fetchKey{p.topic, p.id, p.partition} }
 
-// session is one client's. Its partitions are in the order in which they are
-// read: those that returned data move to the end, so that none starves.
+// session is one client's. A request looks only at those of its partitions that may
+// have something to tell: the rest are watched, and come among them when they change.
+// They are looked at in the order of look, and those that returned data move to its
+// end, so that none starves.
 type session struct {
 	id   int32
 	byID bool
 
 	mu    sync.Mutex
 	epoch int32 // that the next request must carry
-	order []*fetchPartition
-	known map[fetchKey]*fetchPartition
+	known map[fetchKey]*sessionPartition
+	look  []*sessionPartition // that are not at rest, each once
+	user  *sessionUse         // the newest request
+	news  sessionNews
 
 	// under the cache's mutex:
 	used time.Time
@@ -93,12 +99,14 @@ type sessionUse struct {
 	full       bool // the answer names every partition
 	open       bool // a session is to be opened with the answer
 	now        time.Time
-	partitions []fetchPartition
+	partitions []fetchPartition // that the request is to look at
+	resting    int              // how many more the session has
 }
 
-// begin finds what a request reads, in memory if that has room. Errors: FETCH_SESSION_ID_NOT_FOUND,
+// begin finds what a request is to look at, in memory if that has room: of a session
+// only what is not at rest, or with all everything. Errors: FETCH_SESSION_ID_NOT_FOUND,
 // INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
-func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest, memory []fetchPartition) (*sessionUse, error) {
+func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest, memory []fetchPartition, all bool) (*sessionUse, error) {
 	use := &sessionUse{cache: c, byID: req.Version >= 13, now: now}
 	if req.Version < 7 || req.SessionEpoch == openSession || req.SessionEpoch == closeSession {
 		if req.SessionID != sessionless && req.Version >= 7 {
@@ -113,28 +121,66 @@ func (c *sessionCache) begin(now time.Time, req *kmsg.FetchRequest, memory []fet
 	if s == nil {
 		return nil, kerr.FetchSessionIDNotFound
 	}
+	some, err := s.begin(use, req, memory, all)
+	if err != nil {
+		return nil, err
+	}
+	if !some { // what reads nothing needs no session
+		c.drop(s.id)
+		use.full = true
+	}
+	return use, nil
+}
+
+// begin has use be the newest request of the session; some: there is something in it.
+func (s *session) begin(use *sessionUse, req *kmsg.FetchRequest, memory []fetchPartition, all bool) (some bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.epoch != req.SessionEpoch:
-		return nil, kerr.InvalidFetchSessionEpoch
+		return false, kerr.InvalidFetchSessionEpoch
 	case s.byID != use.byID:
-		return nil, kerr.FetchSessionTopicIDError
+		return false, kerr.FetchSessionTopicIDError
 	}
 	s.epoch = nextEpoch(s.epoch)
 	s.update(req)
-	if len(s.order) == 0 { // what reads nothing needs no session
-		c.drop(s.id)
-		use.full = true
-		return use, nil
+	if len(s.known) == 0 {
+		return false, nil
 	}
-	use.s, use.id = s, s.id
-	use.partitions = slices.Grow(memory[:0], len(s.order))
-	for _, p := range s.order {
-		use.partitions = append(use.partitions, *p)
+	use.s, use.id, s.user = s, s.id, use
+	s.news.wakes(nil)
+	s.receive()
+	if all {
+		for _, p := range s.known {
+			s.lookAt(p)
+		}
+	}
+	use.resting = len(s.known) - len(s.look)
+	use.partitions = slices.Grow(memory[:0], len(s.look))
+	for _, p := range s.look {
+		use.partitions = append(use.partitions, p.fetchPartition)
 		p.listed = false
 	}
-	return use, nil
+	return true, nil
+}
+
+// more are the partitions that have changed since, and were at rest when the request
+// began: it is to look at them as well.
+func (u *sessionUse) more() []fetchPartition {
+	if u.s == nil || !u.s.news.any() {
+		return nil
+	}
+	u.s.mu.Lock()
+	defer u.s.mu.Unlock()
+	if u.s.user != u {
+		return nil // the next request does
+	}
+	fresh := u.s.receive()
+	out := make([]fetchPartition, 0, len(fresh))
+	for _, p := range fresh {
+		out = append(out, p.fetchPartition)
+	}
+	return out
 }
 
 func nextEpoch(e int32) int32 {
@@ -200,38 +246,56 @@ func seenBefore(n int) func([]fetchPartition, fetchKey) int {
 // update takes over what an incremental request changes.
 func (s *session) update(req *kmsg.FetchRequest) {
 	for _, p := range requested(req, nil) {
-		if old, ok := s.known[p.key()]; ok {
-			p.toldHW, p.toldStart, p.name = old.toldHW, old.toldStart, old.name
-			*old = p
+		old, ok := s.known[p.key()]
+		if !ok {
+			s.add(p)
 			continue
 		}
-		s.add(&p)
+		p.toldHW, p.toldStart, p.name, p.of = old.toldHW, old.toldStart, old.name, old
+		old.fetchPartition = p
+		s.lookAt(old)
 	}
 	forgot := false
 	for i := range req.ForgottenTopics {
 		t := &req.ForgottenTopics[i]
 		for _, n := range t.Partitions {
 			k := fetchKey{t.Topic, t.TopicID, n}
-			forgot = forgot || s.known[k] != nil
-			delete(s.known, k)
+			if p := s.known[k]; p != nil {
+				p.forget()
+				delete(s.known, k)
+				forgot = true
+			}
 		}
 	}
-	if !forgot {
-		return
+	if forgot {
+		s.look = slices.DeleteFunc(s.look, func(p *sessionPartition) bool { return p.gone })
 	}
-	kept := s.order[:0]
-	for _, p := range s.order {
-		if s.known[p.key()] == p {
-			kept = append(kept, p)
-		}
-	}
-	clear(s.order[len(kept):])
-	s.order = kept
 }
 
-func (s *session) add(p *fetchPartition) {
-	s.known[p.key()] = p
-	s.order = append(s.order, p)
+func (s *session) add(p fetchPartition) *sessionPartition {
+	in := &sessionPartition{fetchPartition: p, s: s}
+	in.of = in
+	s.known[p.key()] = in
+	s.lookAt(in)
+	return in
+}
+
+// lookAt has the next request look at a partition.
+func (s *session) lookAt(p *sessionPartition) {
+	if !p.looked {
+		p.looked = true
+		s.look = append(s.look, p)
+	}
+}
+
+// receive takes over what has changed of what was at rest.
+func (s *session) receive() []*sessionPartition {
+	fresh := s.news.take()
+	fresh = slices.DeleteFunc(fresh, func(p *sessionPartition) bool { return p.gone || p.looked })
+	for _, p := range fresh {
+		s.lookAt(p)
+	}
+	return fresh
 }
 
 // finish returns the items that the answer names, and remembers what they tell.
@@ -245,21 +309,48 @@ func (u *sessionUse) finish(items []*fetchItem) []*fetchItem {
 	told := items[:0:0]
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
-	moved := false
+	mine := u.s.user == u // otherwise the client has given this answer up
 	for _, it := range items {
 		if !it.news() {
 			continue
 		}
 		told = append(told, it)
-		if p := u.s.known[it.key()]; p != nil {
-			p.remember(it)
-			moved = moved || it.read.SizeBytes > 0
+		if mine {
+			it.of.remember(it)
 		}
 	}
-	if moved {
-		u.s.rotate(items)
+	if mine {
+		u.s.user = nil
+		u.s.settle(items)
 	}
 	return told
+}
+
+// settle has what an answer leaves at rest be watched, and not looked at until it
+// changes; what returned data goes to the end.
+func (s *session) settle(items []*fetchItem) {
+	s.news.wakes(nil)
+	for _, it := range items {
+		if p := it.of; it.rests() && p.watch(it.part) && it.part.Unchanged(&it.read) {
+			p.looked = false
+		} else {
+			p.last = it.read.SizeBytes > 0
+		}
+	}
+	still := s.look[:0]
+	var last []*sessionPartition
+	for _, p := range s.look {
+		switch {
+		case p.last:
+			p.last = false
+			last = append(last, p)
+		case p.looked:
+			still = append(still, p)
+		}
+	}
+	still = append(still, last...)
+	clear(s.look[len(still):])
+	s.look = still
 }
 
 // news reports whether there is anything to tell of a partition.
@@ -278,40 +369,27 @@ func (p *fetchPartition) remember(it *fetchItem) {
 	}
 }
 
-// rotate moves the partitions that returned data to the end.
-func (s *session) rotate(items []*fetchItem) {
-	data := make(map[fetchKey]bool)
-	for _, it := range items {
-		if it.read.SizeBytes > 0 {
-			data[it.key()] = true
-		}
-	}
-	order := make([]*fetchPartition, 0, len(s.order))
-	var last []*fetchPartition
-	for _, p := range s.order {
-		if data[p.key()] {
-			last = append(last, p)
-		} else {
-			order = append(order, p)
-		}
-	}
-	s.order = append(order, last...)
-}
-
 // open makes a session of a full fetch, if there is room: 0 tells the client
 // that there is none and that it goes on without.
 func (c *sessionCache) open(u *sessionUse, items []*fetchItem) int32 {
-	s := &session{byID: u.byID, epoch: 1, used: u.now, known: make(map[fetchKey]*fetchPartition, len(items))}
+	s := &session{byID: u.byID, epoch: 1, used: u.now, known: make(map[fetchKey]*sessionPartition, len(items))}
 	for _, it := range items {
-		p := it.fetchPartition
-		p.listed = false // by the next request
+		p := s.add(it.fetchPartition)
+		p.listed = false // by the next request, which looks at all once more
 		p.remember(it)
-		s.add(&p)
 	}
+	var idle *session
+	defer func() {
+		if idle != nil {
+			idle.end()
+		}
+	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.byID) >= c.slots && !c.evict(u.now) {
-		return sessionless
+	if len(c.byID) >= c.slots {
+		if idle = c.evict(u.now); idle == nil {
+			return sessionless
+		}
 	}
 	for s.id == 0 || c.byID[s.id] != nil {
 		s.id = rand.Int32N(math.MaxInt32)
@@ -321,19 +399,20 @@ func (c *sessionCache) open(u *sessionUse, items []*fetchItem) int32 {
 	return s.id
 }
 
-// evict drops the session that was unused longest, if that is long.
-func (c *sessionCache) evict(now time.Time) bool {
+// evict takes the session out that was unused longest, if that is long; the caller
+// ends it.
+func (c *sessionCache) evict(now time.Time) *session {
 	front := c.lru.Front()
 	if front == nil {
-		return false
+		return nil
 	}
 	s := front.Value.(*session)
 	if now.Sub(s.used) < sessionIdleBefore {
-		return false
+		return nil
 	}
 	c.lru.Remove(front)
 	delete(c.byID, s.id)
-	return true
+	return s
 }
 
 func (c *sessionCache) touch(id int32, now time.Time) *session {
@@ -347,12 +426,17 @@ func (c *sessionCache) touch(id int32, now time.Time) *session {
 	return s
 }
 
+// drop ends a session.
 func (c *sessionCache) drop(id int32) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.byID[id]; s != nil {
+	s := c.byID[id]
+	if s != nil {
 		c.lru.Remove(s.at)
 		delete(c.byID, id)
+	}
+	c.mu.Unlock()
+	if s != nil {
+		s.end()
 	}
 }
 

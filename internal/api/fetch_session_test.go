@@ -22,7 +22,7 @@ type state struct {
 // brokerSide answers a request out of a table of states, through the sessions.
 func brokerSide(t *testing.T, c *sessionCache, now time.Time, req *kmsg.FetchRequest, states map[int32]*state) (id int32, told map[int32]state, code int16) {
 	t.Helper()
-	use, err := c.begin(now, req, nil)
+	use, err := c.begin(now, req, nil, false)
 	if err != nil {
 		return 0, nil, codeOf(err)
 	}
@@ -196,7 +196,7 @@ func FuzzFetchSession(f *testing.F) {
 			if req.ReadFrom(body) != nil {
 				return
 			}
-			use, err := c.begin(time.UnixMilli(0), req, nil)
+			use, err := c.begin(time.UnixMilli(0), req, nil, false)
 			if err != nil {
 				continue
 			}
@@ -213,7 +213,7 @@ func FuzzFetchSession(f *testing.F) {
 			if told := use.finish(items); len(told) > len(items) {
 				t.Fatalf("%d told of %d", len(told), len(items))
 			}
-			if s := c.byID[use.id]; use.id != 0 && (s == nil || len(s.order) != len(s.known)) {
+			if s := c.byID[use.id]; use.id != 0 && (s == nil || len(s.look) != len(s.known)) {
 				t.Fatalf("session %d: %+v", use.id, s)
 			}
 		}

@@ -52,7 +52,6 @@ func (p *Partition) DeleteRecords(offset int64) (Deleted, error) {
 	if err != nil {
 		return Deleted{}, fmt.Errorf("delete records: %w", err)
 	}
-	p.watchers.wake() // followers hear of it now
 	return Deleted{before.epoch, offset}, nil
 }
 

@@ -147,7 +147,7 @@ func newPartition(tp kafka.TopicPartition, self kafka.NodeID, log *storage.Log, 
 	p.setRules(rules)
 	p.role.Store(&role{epoch: kafka.NoEpoch})
 	p.hw.Store(min(max(log.HighWatermark(), log.Start()), log.End()))
-	log.SetHooks(storage.Hooks{Flushed: p.flushed, Failed: p.dirFailed, Swap: p.swap})
+	log.SetHooks(storage.Hooks{Flushed: p.flushed, Started: p.started, Failed: p.dirFailed, Swap: p.swap})
 	return p
 }
 
@@ -171,10 +171,14 @@ func (p *Partition) swap(to *storage.Log, do func() error) error {
 		p.log.Store(to)
 	}
 	p.mu.Unlock()
-	if err == nil && p.moved != nil {
+	if err != nil {
+		return err
+	}
+	p.watchers.wake() // what they have read is of the log before
+	if p.moved != nil {
 		p.moved(p)
 	}
-	return err
+	return nil
 }
 
 // HighWatermark is the offset below which records are committed.
@@ -195,6 +199,9 @@ func (p *Partition) flushed(int64) {
 	}
 	p.advance()
 }
+
+// started is the log's hook: its start moved, and followers hear of it now.
+func (p *Partition) started(int64) { p.watchers.wake() }
 
 // advance takes over new positions and wakes those who waited for them.
 func (p *Partition) advance() {

@@ -150,6 +150,12 @@ func (p *Partition) Unchanged(res *ReadResult) bool {
 	return hw == res.HW && p.lso(hw) == res.LSO
 }
 
+// Quiet reports that there is no more to read than res has given, and that whatever
+// changes that, or res, wakes those who watch. It is so of a leader's partitions alone.
+func (p *Partition) Quiet(r ReadReq, res *ReadResult) bool {
+	return res.role != nil && res.role.leader && res.SizeBytes == 0 && res.Diverging == nil && r.Offset >= res.bound(r.Isolation, res.end)
+}
+
 // Renew takes over into res the marks that have risen since: by what the reader
 // itself said, for one.
 func (p *Partition) Renew(res *ReadResult) {

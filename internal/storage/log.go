@@ -116,11 +116,14 @@ type snapshot struct {
 type Hooks struct {
 	// Flushed tells that everything below end is durable.
 	Flushed func(end int64)
+	// Started tells that the log begins at start from now on: records were deleted.
+	// It is called by whoever deleted them.
+	Started func(start int64)
 	// Failed tells that the log directory went offline.
 	Failed func(err error)
 	// Swap has do put the log's future one, to, in its place: the owner calls
 	// it while nothing is appended, and uses to from then on unless do failed.
-	// Alone of the hooks it may be called by others than the flusher.
+	// It and Started alone of the hooks may be called by others than the flusher.
 	Swap func(to *Log, do func() error) error
 }
 

@@ -43,10 +43,16 @@ func (l *Log) startToStore() int64 { return max(l.Start(), l.asked.Load()) }
 
 // raiseStart raises the log start to one that is stored.
 func (l *Log) raiseStart(offset int64) {
+	if h := l.hooks.Load(); l.raisedTo(offset) && h != nil && h.Started != nil {
+		h.Started(offset)
+	}
+}
+
+func (l *Log) raisedTo(offset int64) bool {
 	l.maint.Lock()
 	defer l.maint.Unlock()
 	if offset <= l.Start() || offset > l.asked.Load() { // it was truncated meanwhile
-		return
+		return false
 	}
 	l.start.Store(offset)
 	l.mu.Lock()
@@ -54,6 +60,7 @@ func (l *Log) raiseStart(offset int64) {
 	l.noteUndecided()
 	l.mu.Unlock()
 	l.epochs.TruncateFromStart(offset)
+	return true
 }
 
 // holdsBelow reports whether segments lie below an offset.
