@@ -212,8 +212,8 @@ func TestFETCH05Sessions(t *testing.T) {
 					t.Errorf("an error names session %d", resp.SessionID)
 				}
 			}
-			wantParts(t, "the session lives on", s.next(nil), "8:UNKNOWN_TOPIC_OR_PARTITION")
-			wantParts(t, "out of range", s.next(nil, at{0, 50, 0}), "0:OFFSET_OUT_OF_RANGE", "8:UNKNOWN_TOPIC_OR_PARTITION")
+			wantParts(t, "the session lives on", s.next(nil), "8:UNKNOWN_TOPIC_OR_PARTITION") // which is looked at since, and so comes first
+			wantParts(t, "out of range", s.next(nil, at{0, 50, 0}), "8:UNKNOWN_TOPIC_OR_PARTITION", "0:OFFSET_OUT_OF_RANGE")
 
 			last := s.epoch
 			s.epoch = -1

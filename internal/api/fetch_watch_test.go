@@ -137,6 +137,21 @@ func rested(t *testing.T, l *led, many int32) (id int32) {
 	return id
 }
 
+// What changes between the look and the answer is looked at by the next request.
+func TestSessionMissesNoChange(t *testing.T) {
+	l := newLedOf(t, 2)
+	id := rested(t, l, 2)
+	l.putTo(0, "x") // which ends the watch
+	f := l.begun(lists(l, l.asks(id, 3), map[int32]int64{0: 1}))
+	f.readAll()
+	l.putTo(0, "x")
+	f.session.finish(f.items)
+	f.release()
+	if _, looked, _ := round(l, l.asks(id, 4)); len(looked) != 1 || looked[0] != 0 {
+		t.Errorf("%v are looked at", looked)
+	}
+}
+
 // While a request of a session waits, what was at rest as it began wakes it.
 func TestSessionWakesForWhatWasAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

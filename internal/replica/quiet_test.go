@@ -139,7 +139,7 @@ func TestQuiet(t *testing.T) {
 	}
 	follow(t, q.p, 1)
 	req := q.req
-	req.Offset, req.Follower = 1, true
+	req.LastEpoch, req.Follower = -1, true
 	q.p.inSync.Store(true)
 	q.p.role.Store(&role{epoch: 1, of: 2})
 	res, err := q.p.Read(testAt, req)
