@@ -40,12 +40,19 @@ func (w *wishes) changePartitions(ctx context.Context, n int, plans func(*meta.I
 	for i := range left {
 		left[i] = i
 	}
+	current := false
 	for len(left) > 0 {
 		img := w.keeper.Image()
 		var order []meta.PartitionID
 		wanted := make(map[meta.PartitionID]*wishOf)
 		for _, i := range left {
 			c, ok, err := plans(img, i)
+			if !current && misses(err) {
+				if current = true; w.catchUp(ctx) {
+					img = w.keeper.Image()
+					c, ok, err = plans(img, i)
+				}
+			}
 			if errs[i] = err; err != nil || !ok {
 				continue
 			}

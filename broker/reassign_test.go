@@ -3,11 +3,13 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/barnabas-mq/barnabas/internal/api"
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
@@ -15,8 +17,16 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
 
-// neighbour registers a broker that does nothing.
+// neighbour registers a broker that does nothing, and waits for the image to show it.
 func neighbour(t *testing.T, k *imageKeeper, s metastore.Store, id kafka.NodeID) {
+	t.Helper()
+	if err := k.Await(t.Context(), unseen(t, k, s, id)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unseen registers a broker that does nothing.
+func unseen(t *testing.T, k *imageKeeper, s metastore.Store, id kafka.NodeID) (rev int64) {
 	t.Helper()
 	b := &meta.Broker{ID: id, StartID: id.String(), Dirs: []kafka.DirID{{byte(id), 1}}}
 	reg, err := plan.Register(k.Image().Keys(), nil, b, 0)
@@ -24,11 +34,36 @@ func neighbour(t *testing.T, k *imageKeeper, s metastore.Store, id kafka.NodeID)
 		t.Fatal(err)
 	}
 	res, err := txn(t.Context(), s, reg.Put)
-	if err == nil {
-		err = k.Await(t.Context(), res.Rev)
-	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	return res.Rev
+}
+
+// A client that another broker has shown a new one names it at once: this one's image,
+// which may be behind, does not refuse it.
+func TestWishesForABrokerThatIsNew(t *testing.T) {
+	r := startRig(t, metastore.NewMem(), vfs.NewMem(), "a")
+	if _, err := r.create(t.Context(), "r", 1); err != nil {
+		t.Fatal(err)
+	}
+	for id := kafka.NodeID(2); id < 42; id += 2 {
+		unseen(t, r.keeper, r.store, id)
+		if err := r.wishes.Reassign(t.Context(), everyPartitionTo("r", 1, 1, id))[0]; err != nil {
+			t.Errorf("a partition to %d: %v", id, err)
+		}
+		unseen(t, r.keeper, r.store, id+1)
+		_, err := r.wishes.CreateTopic(t.Context(), api.NewTopic{
+			Name: fmt.Sprint("on", id), Partitions: -1, ReplicationFactor: -1,
+			Assignment: []api.Assigned{{Partition: 0, Replicas: []kafka.NodeID{id + 1}}},
+		}, false)
+		if err != nil {
+			t.Errorf("a topic on %d: %v", id+1, err)
+		}
+	}
+	// What is not there is refused still.
+	if err := r.wishes.Reassign(t.Context(), everyPartitionTo("r", 1, 1, 99))[0]; !errors.Is(err, kerr.InvalidReplicaAssignment) {
+		t.Errorf("a partition to nobody: %v", err)
 	}
 }
 

@@ -77,6 +77,7 @@ func (w *wishes) AddPartitions(ctx context.Context, p api.MorePartitions, valida
 
 // grow makes what is planned from the newest image, again when that was outrun.
 func (w *wishes) grow(ctx context.Context, validate bool, plans func(*meta.Image, plan.Creator) (*plan.Making, kafka.TopicID, error)) error {
+	current := false
 	for {
 		changed := w.keeper.Changed()
 		img := w.keeper.Image()
@@ -88,6 +89,10 @@ func (w *wishes) grow(ctx context.Context, validate bool, plans func(*meta.Image
 			by.Lease = self.Lease // what is half made when this broker goes is nobody's at once (safety 29)
 		}
 		m, id, err := plans(img, by)
+		if !current && misses(err) && w.catchUp(ctx) {
+			current = true
+			continue
+		}
 		if err != nil || validate {
 			return err
 		}
@@ -103,6 +108,19 @@ func (w *wishes) grow(ctx context.Context, validate bool, plans func(*meta.Image
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// misses reports that a wish is refused for a broker that is not there: it may be, for
+// another broker may have shown it to the client already.
+func misses(err error) bool {
+	return errors.Is(err, kerr.InvalidReplicaAssignment) || errors.Is(err, kerr.InvalidReplicationFactor)
+}
+
+// catchUp waits for the image to show all that the store had when it was called; false:
+// it cannot be told.
+func (w *wishes) catchUp(ctx context.Context) bool {
+	rev, err := w.store.Rev(ctx)
+	return err == nil && w.keeper.Await(ctx, rev) == nil
 }
 
 func newTopic(t api.NewTopic, by plan.Creator) plan.NewTopic {
