@@ -169,11 +169,14 @@ func (f *fetch) resolveOne(it *fetchItem, p fetchPartition) *fetchItem {
 	return it
 }
 
-// resolveMore takes in what has changed of the session meanwhile, and was at rest.
+// resolveMore takes in what has changed of the session meanwhile, and was at rest: it
+// was not refused from the start, and if it is now, that is news.
 func (f *fetch) resolveMore() bool {
 	more := f.session.more()
 	for _, p := range more {
-		f.items = append(f.items, f.resolveOne(new(fetchItem), p))
+		it := f.resolveOne(new(fetchItem), p)
+		it.early = false
+		f.items = append(f.items, it)
 	}
 	f.memory.items = f.items
 	return len(more) > 0

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-mq/barnabas/internal/meta"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/replica/isr"
 	"github.com/barnabas-mq/barnabas/internal/wire"
@@ -250,6 +252,36 @@ func TestSessionHearsOfATopicThatGoes(t *testing.T) {
 	if len(out.Topics) != 1 || out.Topics[0].TopicID != gone || len(out.Topics[0].Partitions) != 2 {
 		t.Errorf("%+v", out.Topics)
 	}
+}
+
+// One that goes while a request waits is told of at once, as what it had read then is.
+func TestSessionHearsOfATopicThatGoesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedOf(t, 2)
+		var img atomic.Pointer[meta.Image]
+		img.Store(l.Img)
+		l.a.Image = img.Load
+		req := consumes(l, rested(t, l, 2), 3, nil)
+		req.MaxWaitMillis = 10_000
+		go func() {
+			time.Sleep(time.Second)
+			x, err := plan.DeleteTopic(l.Img, l.state().Topic, 1000)
+			if err != nil {
+				t.Error(err)
+			}
+			l.Do(x)
+			img.Store(l.Img)
+			l.m.Drop(&l.Delta)
+		}()
+		start := time.Now()
+		out := l.served(req)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("answered after %v", took)
+		}
+		if len(out.Topics) != 1 || out.Topics[0].Partitions[0].ErrorCode == 0 {
+			t.Errorf("%+v", out.Topics)
+		}
+	})
 }
 
 // The order in which partitions are read goes round: one that always has more than an
