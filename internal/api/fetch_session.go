@@ -46,7 +46,7 @@ type fetchPartition struct {
 	// partition whatever happens: it is new, or had an error.
 	toldHW, toldStart int64
 
-	of *sessionPartition // within a session
+	of *sessionPartition // within a session: as a request has it
 }
 
 type fetchKey struct {
@@ -156,12 +156,20 @@ func (s *session) begin(use *sessionUse, req *kmsg.FetchRequest, memory []fetchP
 		}
 	}
 	use.resting = len(s.known) - len(s.look)
-	use.partitions = slices.Grow(memory[:0], len(s.look))
-	for _, p := range s.look {
-		use.partitions = append(use.partitions, p.fetchPartition)
-		p.listed = false
-	}
+	use.partitions = asked(s.look, memory)
 	return true, nil
+}
+
+// asked are partitions of a session as one request has them, in memory if that has room.
+func asked(of []*sessionPartition, memory []fetchPartition) []fetchPartition {
+	out := slices.Grow(memory[:0], len(of))
+	for _, p := range of {
+		q := p.fetchPartition
+		q.of = p
+		out = append(out, q)
+		p.listed = false // by the next request
+	}
+	return out
 }
 
 // more are the partitions that have changed since, and were at rest when the request
@@ -175,12 +183,7 @@ func (u *sessionUse) more() []fetchPartition {
 	if u.s.user != u {
 		return nil // the next request does
 	}
-	fresh := u.s.receive()
-	out := make([]fetchPartition, 0, len(fresh))
-	for _, p := range fresh {
-		out = append(out, p.fetchPartition)
-	}
-	return out
+	return asked(u.s.receive(), nil)
 }
 
 func nextEpoch(e int32) int32 {
@@ -251,7 +254,7 @@ func (s *session) update(req *kmsg.FetchRequest) {
 			s.add(p)
 			continue
 		}
-		p.toldHW, p.toldStart, p.name, p.of = old.toldHW, old.toldStart, old.name, old
+		p.toldHW, p.toldStart, p.name = old.toldHW, old.toldStart, old.name
 		old.fetchPartition = p
 		s.lookAt(old)
 	}
@@ -274,7 +277,6 @@ func (s *session) update(req *kmsg.FetchRequest) {
 
 func (s *session) add(p fetchPartition) *sessionPartition {
 	in := &sessionPartition{fetchPartition: p, s: s}
-	in.of = in
 	s.known[p.key()] = in
 	s.lookAt(in)
 	return in
