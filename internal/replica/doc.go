@@ -27,6 +27,11 @@
 //	   |
 //	   '-> flusher -> flushed end -> high watermark -> AwaitCommitted, Watcher
 //
+//	deleted records -> log start; a role; another log directory -> Watcher
+//
+// Who has read everything of a partition that leads need not look again before one
+// of these (Partition.Quiet). Of a follower's, an append alone wakes nobody.
+//
 // On a topic with barnabas.durable.acks=false the flushed end is left out: the
 // written end moves the high watermark at once, from the first sync on that a log
 // has after its start, which marks it (storage.Log.Counted). Each replica says
