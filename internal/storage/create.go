@@ -98,17 +98,7 @@ func (m *Manager) createIn(d *logDir, tp kafka.TopicPartition, id kafka.TopicID,
 		err = l.makeRoom(id)
 	}
 	if err == nil {
-		err = m.fs.MkdirAll(path)
-	}
-	if err == nil {
-		err = m.fs.SyncDir(d.path)
-	}
-	if err == nil {
-		err = writeTopicID(m.fs, l.dir, id)
-	}
-	if err == nil {
-		o := opening{l: l, clean: true}
-		err = o.open(context.Background())
+		err = l.makeFiles(id)
 	}
 	if err != nil {
 		return nil, l.writeFailed(err)
@@ -122,6 +112,30 @@ func (m *Manager) createIn(d *logDir, tp kafka.TopicPartition, id kafka.TopicID,
 	d.add(l)
 	m.mu.Unlock()
 	return l, nil
+}
+
+// makeFiles makes the directory and the first files of a new log durable. Names
+// are synced once all are there, for each sync is a commit of the file system's
+// journal: whoever makes thousands waits for those. What a crash leaves of it
+// nobody counts on, and the next try completes it, or puts it aside.
+func (l *Log) makeFiles(id kafka.TopicID) error {
+	fsys, path := l.m.fs, l.Path()
+	if err := fsys.MkdirAll(path); err != nil {
+		return err
+	}
+	if err := putTopicID(fsys, l.dir, id); err != nil {
+		return err
+	}
+	o := opening{l: l, clean: true}
+	if err := o.open(context.Background()); err != nil {
+		return err
+	}
+	if !o.named {
+		if err := fsys.SyncDir(path); err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(l.d.path)
 }
 
 // makeRoom puts aside what stands, unlisted, where the log is to be made and

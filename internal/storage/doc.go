@@ -76,8 +76,9 @@
 //	start       open or recover the logs | store recovery points
 //	            | remove .kafka_cleanshutdown, D | the first write
 //
-//	new log     mkdir, D(log directory) | partition.metadata (.tmp, sync,
-//	            rename, D) | create .log, D | the first append
+//	new log     mkdir | partition.metadata (.tmp, sync, rename) | create .log
+//	            and empty indexes, D | D(log directory) | its directory is named
+//	            in the metadata | the first append
 //
 //	recovery    cut dead tails below the recovery point, sync | per segment:
 //	            check, cut, sync | drop segments behind a hole, D | remove

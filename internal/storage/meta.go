@@ -240,7 +240,16 @@ func awayName(tp kafka.TopicPartition, suffix string) (string, error) {
 
 // writeTopicID makes partition.metadata durable, its name too.
 func writeTopicID(fsys vfs.FS, dir *segment.Dir, id kafka.TopicID) error {
-	return vfs.ReplaceFile(fsys, dir.Join(partitionName), []byte("version: 0\ntopic_id: "+id.String()))
+	if err := putTopicID(fsys, dir, id); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir.Path())
+}
+
+// putTopicID is writeTopicID but for the directory's sync, which the caller sees to.
+func putTopicID(fsys vfs.FS, dir *segment.Dir, id kafka.TopicID) error {
+	name := dir.Join(partitionName)
+	return vfs.PutFile(fsys, name+".tmp", name, []byte("version: 0\ntopic_id: "+id.String()))
 }
 
 // readTopicID reads partition.metadata; the zero id when there is none.

@@ -31,6 +31,7 @@ type opening struct {
 	segs    []*segment.Segment
 	reindex int64 // transaction index entries from here on are to be made again
 	changed bool  // files were changed
+	named   bool  // a new log's files have durable names
 	found   bool  // segments were there
 }
 
@@ -93,6 +94,7 @@ func (o *opening) open(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
+		o.named = err == nil && !o.found
 	}
 	return o.prepareActive(last)
 }

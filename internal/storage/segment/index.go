@@ -209,9 +209,11 @@ func (x *index) flush(create bool) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err = x.writeTo(f, n, want); err != nil {
-		_ = f.Close()
-		return false, fmt.Errorf("%s: %w", x.path(), err)
+	if !created || n > 0 { // a new file without entries is a name, which the directory's sync keeps
+		if err = x.writeTo(f, n, want); err != nil {
+			_ = f.Close()
+			return false, fmt.Errorf("%s: %w", x.path(), err)
+		}
 	}
 	if err = f.Close(); err != nil {
 		return false, err
