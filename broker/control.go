@@ -20,8 +20,6 @@ import (
 const (
 	// controlRetry is when a step is tried again that could not be carried out.
 	controlRetry = 500 * time.Millisecond
-	// remakeEvery is when partitions are tried again that could not be made.
-	remakeEvery = 2 * time.Second
 	// sweepEvery is how often leftovers of dead creators and old tombstones are looked for.
 	sweepEvery = 5 * time.Minute
 )
@@ -46,7 +44,6 @@ type control struct {
 
 	electedAt int64 // create revision of the place that was worked from last
 	again     []meta.PartitionID
-	unmade    bool // partitions may be there that could not be made
 	unnamed   []replica.Assignment
 	sweepAt   time.Time
 	balanceAt time.Time
@@ -65,18 +62,13 @@ func (c *control) Run(ctx context.Context) error {
 		if !c.untold.IsZero() && time.Since(c.untold) >= c.patience && ctx.Err() == nil {
 			return fmt.Errorf("a log directory is offline, and the metadata store could not be told within %v (log.dir.failure.timeout.ms)", c.patience)
 		}
-		if c.unmade {
-			wait = min(wait, remakeEvery)
-		}
 		retry.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-changed:
-			c.unmade = true // perhaps: the next look tells
 		case <-c.dirFailed:
 		case <-retry.C:
-			c.unmade = c.keeper.retry(ctx)
 		}
 	}
 }
@@ -185,13 +177,11 @@ func (c *control) nameDirs(ctx context.Context, img *meta.Image, epoch int64) bo
 	if ended {
 		return false // this registration is gone: all is named under the next one
 	}
-	left := c.unnamed[:0]
-	for _, a := range c.unnamed {
-		if slices.Contains(again, a.Partition) {
-			left = append(left, a)
-		}
+	outrun := make(map[meta.PartitionID]bool, len(again))
+	for _, id := range again {
+		outrun[id] = true
 	}
-	c.unnamed = left
+	c.unnamed = slices.DeleteFunc(c.unnamed, func(a replica.Assignment) bool { return !outrun[a.Partition] })
 	return done
 }
 
@@ -272,6 +262,9 @@ func (c *control) lead(ctx context.Context, img *meta.Image, electedAt int64, de
 	c.again = again
 	if deposed {
 		return true
+	}
+	if len(out.Sweeps) > 0 {
+		c.sweepAt = now // the next image may show more: what is only a leftover without the rest
 	}
 	for _, t := range out.Sweeps {
 		if _, err := c.store.Txn(ctx, t); err != nil {

@@ -97,22 +97,6 @@ func (k *imageKeeper) takeTurn(ctx context.Context) error {
 	}
 }
 
-// retry tries again what partitions could not be made, and reports whether
-// some still could not: a full disk, say, that has room by now.
-func (k *imageKeeper) retry(ctx context.Context) (unmade bool) {
-	if k.takeTurn(ctx) != nil {
-		return true
-	}
-	defer func() { <-k.turn }()
-	if k.replicas.Unmade() == 0 {
-		return false
-	}
-	img := k.image.Load()
-	unnamed := k.replicas.Apply(ctx, img, &meta.Delta{}, k.Epoch(img))
-	k.publish(img, meta.Delta{}, false, unnamed)
-	return k.replicas.Unmade() > 0
-}
-
 // resettle hands the newest image to everybody as if all settings had changed in it.
 func (k *imageKeeper) resettle(ctx context.Context) {
 	if k.takeTurn(ctx) != nil {

@@ -313,6 +313,7 @@ func (b *Broker) sequence() []life.Part {
 		{Name: "logs", Run: b.runLogs},
 		{Name: "group coordinator", Run: p.groups.run.Run},
 		{Name: "metadata", Run: b.follow},
+		{Name: "new logs", Run: p.keeper.makeLogs},
 		{Name: "wishes", Run: p.cluster.Run},
 		{Name: "clients", Run: p.server.Run},
 		{Name: "start", Start: b.begin},

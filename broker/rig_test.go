@@ -66,6 +66,7 @@ func startRig(t *testing.T, mem *metastore.Mem, disk vfs.FS, startID string) *ri
 		return r.keeper.apply(ctx, u)
 	}, nil)
 	all.Go(func() { _ = follower.Run(ctx) })
+	all.Go(func() { _ = r.keeper.makeLogs(ctx) })
 	all.Go(func() { _ = control.Run(ctx) })
 	all.Go(func() { _ = r.logs.Run(ctx) })
 	all.Go(func() { _ = r.wishes.Run(ctx) })

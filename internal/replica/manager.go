@@ -15,10 +15,6 @@ import (
 	"github.com/barnabas-mq/barnabas/internal/storage"
 )
 
-// creators bounds how many logs are made at once: each costs a few syncs, and
-// the device does them together.
-const creators = 16
-
 // Settings resolves a topic's configuration for its partitions.
 type Settings func(img *meta.Image, topic string) (storage.Config, Rules)
 
@@ -55,7 +51,11 @@ type Manager struct {
 	// that ended; it must not block. Set before the first Apply.
 	Entered func(*Partition)
 
-	unmade map[kafka.TopicPartition]bool // that are to be tried again; Apply's alone
+	// Of the goroutine whose turn it is: what is to be tried again; what is to be
+	// made in the background, in order, and all of it that is not made yet.
+	unmade map[kafka.TopicPartition]bool
+	queue  []kafka.TopicPartition
+	waits  map[kafka.TopicPartition]bool
 }
 
 // NewManager makes a manager without partitions.
@@ -63,6 +63,7 @@ func NewManager(self kafka.NodeID, logs *storage.Manager, s Settings, log *slog.
 	return &Manager{
 		self: self, logs: logs, settings: s, log: log,
 		hosted: make(map[kafka.TopicPartition]*Partition), unmade: make(map[kafka.TopicPartition]bool),
+		waits: make(map[kafka.TopicPartition]bool),
 	}
 }
 
@@ -215,9 +216,17 @@ func (m *Manager) Drop(d *meta.Delta) {
 // own registration in img, 0 before there is one. It returns when the
 // partitions have their new roles. Partitions whose log could not be made or
 // written are tried again with the next call: Unmade says that there are some.
+// The logs of many new partitions are left to Next.
 func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epoch int64) []Assignment {
-	var work []change
+	return m.apply(ctx, img, d, epoch, nil, nil)
+}
+
+// apply is Apply, for some partitions more, and after it failed to make others.
+func (m *Manager) apply(ctx context.Context, img *meta.Image, d *meta.Delta, epoch int64, work []change, failed []kafka.TopicPartition) []Assignment {
 	seen := make(map[kafka.TopicPartition]bool)
+	for _, c := range work {
+		seen[c.tp] = true
+	}
 	for _, c := range d.Partitions {
 		tp := kafka.TopicPartition{Topic: c.Topic.Name, Partition: partitionOf(c)}
 		if c.New != nil {
@@ -226,16 +235,19 @@ func (m *Manager) Apply(ctx context.Context, img *meta.Image, d *meta.Delta, epo
 		}
 	}
 	for tp := range m.unmade {
-		if t, ok := img.Topic(tp.Topic); ok && !seen[tp] && int(tp.Partition) < len(t.Partitions) {
-			work = append(work, change{tp, t, t.Partitions[tp.Partition]})
+		if c, ok := stateIn(img, tp); ok && !seen[tp] {
+			work = append(work, c)
 			seen[tp] = true
 		}
 	}
 	work = append(work, m.concerned(img, d, seen)...)
 	before := m.unmade
 	m.unmade = make(map[kafka.TopicPartition]bool)
+	for _, tp := range failed {
+		m.unmade[tp] = true
+	}
 	m.reconfigure(img, d) // first: a role is entered under the rules of its image
-	out := m.applyAll(ctx, img, work, epoch)
+	out := m.applyAll(ctx, img, m.portion(work, before), epoch)
 	m.tellUnmade(ctx, before)
 	return out
 }
@@ -270,6 +282,15 @@ type change struct {
 	tp    kafka.TopicPartition
 	topic *meta.Topic
 	state *meta.Partition
+}
+
+// stateIn is what an image says of a partition.
+func stateIn(img *meta.Image, tp kafka.TopicPartition) (change, bool) {
+	t, ok := img.Topic(tp.Topic)
+	if !ok || int(tp.Partition) >= len(t.Partitions) {
+		return change{}, false
+	}
+	return change{tp, t, t.Partitions[tp.Partition]}, true
 }
 
 func partitionOf(c meta.PartitionChange) int32 {

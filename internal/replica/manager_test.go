@@ -68,9 +68,16 @@ func (w *world) apply(d *meta.Delta) {
 	b, _ := w.Img.Broker(self)
 	unnamed := w.m.Apply(w.t.Context(), w.Img, d, b.Epoch)
 	w.m.Drop(d)
+	w.name(unnamed)
+}
+
+// name writes down where new logs are.
+func (w *world) name(unnamed []Assignment) {
+	w.t.Helper()
 	if len(unnamed) == 0 {
 		return
 	}
+	b, _ := w.Img.Broker(self)
 	for _, l := range w.logs.Logs() {
 		_ = l.Sync(w.t.Context()) // from now on its written end counts; or its disk is bad, and a test knows
 	}
