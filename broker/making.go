@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/barnabas-mq/barnabas/internal/kafka"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
@@ -14,6 +16,10 @@ import (
 // makersAtOnce bounds the creations that are under way, so that those that
 // clients gave up do not pile up while the metadata store is away.
 const makersAtOnce = 64
+
+// stepsAtOnce bounds the transactions of one creation that are under way: the
+// store syncs those together that come together.
+const stepsAtOnce = 8
 
 // makers carry out plans of several transactions. What is begun is brought to
 // an end although its client does not wait any more: half of it would keep
@@ -107,29 +113,52 @@ func (w *wishes) carryOut(ctx context.Context, m *plan.Making) (rev int64, err e
 		}
 		pending = at
 	}
-	for n := range m.Steps() {
-		if res, err = txn(ctx, w.store, m.Step(n, pending)); err != nil {
-			return 0, err
-		}
-		if res.Succeeded {
-			continue
-		}
-		if done, _, err := m.Outcome(res); err != nil {
-			w.abandon(m, pending)
-			return 0, err
-		} else if done {
-			break
-		}
+	rev, err = w.steps(ctx, m, pending)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, metastore.ErrStopped) {
+		w.abandon(m, pending)
 	}
-	return res.Rev, nil
+	return rev, err
 }
 
-// abandon undoes a creation that cannot go on; what it cannot undo the
-// controller collects.
+// steps carries out what follows the first transaction, and gives the revision
+// at which all is made.
+func (w *wishes) steps(ctx context.Context, m *plan.Making, pending int64) (rev int64, err error) {
+	last := m.Steps() - 1
+	if last < 0 {
+		return pending, nil
+	}
+	side, sctx := errgroup.WithContext(ctx)
+	side.SetLimit(stepsAtOnce)
+	for n := range last {
+		side.Go(func() error {
+			_, err := w.step(sctx, m, n, pending)
+			return err
+		})
+	}
+	if err := side.Wait(); err != nil {
+		return 0, err
+	}
+	return w.step(ctx, m, last, pending)
+}
+
+func (w *wishes) step(ctx context.Context, m *plan.Making, n int, pending int64) (rev int64, err error) {
+	res, err := txn(ctx, w.store, m.Step(n, pending))
+	if err == nil && !res.Succeeded {
+		_, err = m.StepOutcome(n, res)
+	}
+	return res.Rev, err
+}
+
+// abandon undoes a creation that cannot go on, and waits until the image shows
+// it, for it may be planned anew; what it cannot undo the controller collects.
 func (w *wishes) abandon(m *plan.Making, pending int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if _, err := w.store.Txn(ctx, m.Abandon(pending)); err != nil {
+	res, err := w.store.Txn(ctx, m.Abandon(pending))
+	if err == nil {
+		err = w.keeper.Await(ctx, res.Rev)
+	}
+	if err != nil {
 		w.log.Warn("leftovers of a topic's creation are for the controller", "err", err)
 	}
 }

@@ -3,12 +3,16 @@ package broker
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/barnabas-mq/barnabas/internal/api"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
 )
@@ -125,4 +129,80 @@ func TestHalfMadeIsCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.whole("half", 5)
+}
+
+// A leader whose registration changes between two steps makes the step that
+// assumed it fail: the creation begins anew, and the topic has no hole.
+func TestRegistrationChangesWhileMaking(t *testing.T) {
+	mem := metastore.NewMem()
+	r := startRig(t, mem, vfs.NewMem(), "a")
+	disturb := func(step int32) {
+		var steps atomic.Int32
+		r.store.OnTxn(func(tx metastore.Txn) metastore.Fault {
+			switch n := steps.Add(1); {
+			case len(tx.Then) < 50:
+				steps.Add(-1)
+				return metastore.Fault{}
+			case n > step && n%2 == 0: // and every other answer is lost from then on
+				return metastore.Fault{Kind: metastore.LostAnswer}
+			case n != step:
+				return metastore.Fault{}
+			}
+			img := r.keeper.Image()
+			change, err := plan.SetCordoned(img, rigNode, r.keeper.Epoch(img), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			if res, err := mem.Txn(t.Context(), change); err != nil || !res.Succeeded {
+				t.Errorf("registration not changed: %v", err)
+			}
+			return metastore.Fault{}
+		})
+	}
+	disturb(2)
+	if _, err := r.create(t.Context(), "whole", manyPartitions); err != nil {
+		t.Fatal(err)
+	}
+	r.whole("whole", manyPartitions)
+	disturb(1)
+	if err := r.wishes.AddPartitions(t.Context(), api.MorePartitions{Topic: "whole", Count: 2 * manyPartitions}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.whole("whole", 2*manyPartitions)
+}
+
+// The image goes on while the logs of a topic of many partitions are made: a
+// broker whose image stands still for long is fenced.
+func TestImageGoesOnWhileLogsAreMade(t *testing.T) {
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	stuck := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(stuck) })
+	r := startRig(t, metastore.NewMem(), vfs.Faulty(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpCreate && strings.Contains(op.Name, "/many-") {
+			begun()
+			<-held
+		}
+		return nil
+	}), "a")
+	t.Cleanup(release)
+	var all sync.WaitGroup
+	for _, name := range []string{"many", "few"} {
+		all.Go(func() {
+			if _, err := r.create(t.Context(), name, map[string]int32{"many": manyPartitions, "few": 2}[name]); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+		r.await(name+" in the image", func() bool {
+			_, ok := r.keeper.Image().Topic(name)
+			return ok
+		})
+		if name == "many" {
+			<-stuck
+		}
+	}
+	release()
+	all.Wait()
+	r.whole("many", manyPartitions)
+	r.whole("few", 2)
 }

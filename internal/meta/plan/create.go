@@ -43,7 +43,7 @@ type NewTopic struct {
 	Creator           Creator
 }
 
-// Making is the plan of new partitions: First, then each of Rest in order.
+// Making is the plan of new partitions: First, then each Step.
 type Making struct {
 	First kv.Txn
 	// Partitions are the new ones' first states.
@@ -198,7 +198,8 @@ func (m *Making) compose(img *meta.Image, by Creator, free []kv.Cmp, last []kv.O
 		Else: reads,
 	}
 	for done := 0; done < len(m.Partitions); {
-		step := kv.Txn{If: []kv.Cmp{kv.ModIs(pendingKey, 0)}, Else: reads}
+		at := m.keys.State(m.topic.ID, m.Partitions[done].Partition)
+		step := kv.Txn{If: []kv.Cmp{kv.ModIs(pendingKey, 0)}, Else: append(slices.Clone(reads), kv.GetOp(at))}
 		var rest []kv.Cmp
 		if over != nil {
 			rest = over[done:]
@@ -233,7 +234,8 @@ func (m *Making) addStates(t *kv.Txn, img *meta.Image, ps []*meta.Partition, ove
 	return len(ps)
 }
 
-// Steps says how many transactions follow First.
+// Steps says how many transactions follow First. All but the last may be carried
+// out in any order, and side by side; then the last.
 func (m *Making) Steps() int { return len(m.rest) }
 
 // Step is transaction n after First, which was done at revision pendingRev.
@@ -260,7 +262,22 @@ func (m *Making) Abandon(pendingRev int64) kv.Txn {
 	return t
 }
 
-// Outcome reads the answer of a transaction of m that did not succeed. That
+// StepOutcome reads the answer of Step n that did not succeed, and was sent
+// perhaps more than once: without an error it was applied before. done says that
+// all is made.
+func (m *Making) StepOutcome(n int, res kv.TxnResult) (done bool, err error) {
+	done, pendingRev, err := m.Outcome(res)
+	if done || err != nil {
+		return done, err
+	}
+	const state = 3 // what the step reads beside what all read
+	if n < len(m.rest)-1 && len(res.Gets) > state && len(res.Gets[state]) == 1 && res.Gets[state][0].ModRev > pendingRev {
+		return false, nil
+	}
+	return false, ErrStale // what it assumed is outrun: a leader registered anew, say
+}
+
+// Outcome reads the answer of First that did not succeed. That
 // may be because the same transaction was applied before, when its first
 // answer was lost: done says that all is made, and a pendingRev above 0 that
 // First is. Otherwise the error is a refusal, or ErrStale.
