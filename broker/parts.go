@@ -239,6 +239,7 @@ func (b *Broker) handlers(s *settings) *api.API {
 		Self:       b.node.NodeID,
 		Image:      p.keeper.Image,
 		Await:      p.keeper.Await,
+		CatchUp:    func(ctx context.Context) { p.cluster.catchUp(ctx) },
 		Partitions: p.replicas,
 		Here:       b.here,
 		Valid:      b.validity(),

@@ -94,6 +94,7 @@ type Deps struct {
 	Self       kafka.NodeID
 	Image      func() *meta.Image                 // the newest published one; never nil
 	Await      func(context.Context, int64) error // until the image shows a revision; nil: requests do not wait for the first
+	CatchUp    func(context.Context)              // until the image shows all that the store had; nil: requests do not wait for that
 	Partitions Partitions
 	Here       func() *meta.Broker // this broker, registered or not; nil: it is told only when it is
 	Valid      func() bool         // this broker's session holds; nil: it is alone, and needs none

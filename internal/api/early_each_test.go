@@ -27,28 +27,14 @@ func TestEachRequestWaits(t *testing.T) {
 		// connection of one that panics.
 		Await: func(context.Context, int64) error { waits <- struct{}{}; panic("it waits") },
 	})
-	pipe := server.NewPipe()
-	s := server.New(server.Config{Listeners: []server.Listener{{Name: "PLAINTEXT", Net: pipe}}, Logger: slog.New(slog.DiscardHandler)}, a.Table())
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
+	ask, stop := serve(t, a)
+	defer stop()
 	for _, served := range a.Table().Served() {
 		name := kmsg.NameForKey(served.Key)
 		if slices.Contains(itself, name) {
 			itself = slices.DeleteFunc(itself, func(n string) bool { return n == name })
 			continue
 		}
-		nc, err := pipe.Dial(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := wire.NewClient(nc, wire.ClientOptions{})
 		req := kmsg.RequestForKey(served.Key)
 		req.SetVersion(served.Max)
 		if d, ok := req.(interface{ Default() }); ok {
@@ -57,17 +43,43 @@ func TestEachRequestWaits(t *testing.T) {
 		if p, ok := req.(*kmsg.ProduceRequest); ok {
 			p.Acks = 1 // or no answer comes
 		}
-		_, err = c.Do(ctx, req)
+		_, err := ask(req)
 		select {
 		case <-waits:
 		default:
 			t.Errorf("%s does not wait: %v", name, err)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 	if len(itself) > 0 {
 		t.Errorf("%v: nobody serves that", itself)
+	}
+}
+
+// serve has a server answer for a; ask sends a request over a connection of its own.
+func serve(t *testing.T, a *API) (ask func(kmsg.Request) (kmsg.Response, error), stop func()) {
+	t.Helper()
+	pipe := server.NewPipe()
+	s := server.New(server.Config{Listeners: []server.Listener{{Name: "PLAINTEXT", Net: pipe}}, Logger: slog.New(slog.DiscardHandler)}, a.Table())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	ask = func(req kmsg.Request) (kmsg.Response, error) {
+		nc, err := pipe.Dial(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := wire.NewClient(nc, wire.ClientOptions{})
+		defer func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		return c.Do(ctx, req)
+	}
+	return ask, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
