@@ -33,7 +33,7 @@ type Making struct {
 // portion leaves of work what Apply does itself: all that needs no new log, and
 // few new logs where none wait. Else they wait for Next: the image waits for Apply,
 // and a broker whose image is behind for long is fenced, so a topic of thousands of
-// partitions would fence all who hold it. First in the queue are partitions that
+// partitions would fence all who hold it. First in a queue are partitions that
 // this broker is to lead: they serve the sooner, and brokers that make the same
 // topic name directories of different partitions at a time. failed are those that
 // were tried before.
@@ -65,10 +65,10 @@ func (m *Manager) portion(work []change, failed map[kafka.TopicPartition]bool) [
 			added = append(added, c.tp)
 		}
 	}
-	if len(added) <= makeAtOnce { // thousands do not keep a few waiting
-		m.queue = append(added, m.queue...)
+	if len(added) <= makeAtOnce {
+		m.few = append(m.few, added...)
 	} else {
-		m.queue = append(m.queue, added...)
+		m.many = append(m.many, added...)
 	}
 	return now
 }
@@ -94,14 +94,20 @@ func (m *Manager) Next(img *meta.Image, again bool) []*Making {
 	if again && len(m.unmade) > makeAtOnce { // else Apply tries
 		for tp := range m.unmade {
 			if c, ok := stateIn(img, tp); ok && m.fresh(c) && !m.waits[tp] {
-				m.queue, m.waits[tp] = append(m.queue, tp), true
+				m.many, m.waits[tp] = append(m.many, tp), true
 			}
 		}
 	}
-	var out []*Making
-	for len(m.queue) > 0 && len(out) < makeAtOnce {
-		tp := m.queue[0]
-		m.queue = m.queue[1:]
+	out := m.take(nil, img, &m.few, makeAtOnce/2) // thousands do not keep a few waiting, nor these all of those
+	out = m.take(out, img, &m.many, makeAtOnce)
+	return m.take(out, img, &m.few, makeAtOnce)
+}
+
+// take begins what comes first in a queue, until there are n in all.
+func (m *Manager) take(out []*Making, img *meta.Image, queue *[]kafka.TopicPartition, n int) []*Making {
+	for len(*queue) > 0 && len(out) < n {
+		tp := (*queue)[0]
+		*queue = (*queue)[1:]
 		c, ok := stateIn(img, tp)
 		if !ok || !m.fresh(c) {
 			delete(m.waits, tp) // it went, or is another broker's
@@ -165,7 +171,7 @@ func (m *Manager) Finish(ctx context.Context, img *meta.Image, ks []*Making, epo
 			}
 		}
 		if ok && m.fresh(c) {
-			m.queue, m.waits[k.tp] = append(m.queue, k.tp), true // made again under its name meanwhile
+			m.few, m.waits[k.tp] = append(m.few, k.tp), true // made again under its name meanwhile
 		}
 	}
 	return m.apply(ctx, img, &meta.Delta{}, epoch, work, failed)

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -78,6 +79,62 @@ func TestManyNewLogsAreMadeBehind(t *testing.T) {
 	w.apply(&w.Delta)
 	if len(w.m.waits) != 0 || w.leading() != 5*makeAtOnce/2+2+makeAtOnce {
 		t.Error("a topic of a few partitions is not made at once")
+	}
+}
+
+// Who comes first is made first, however many come after, and of the many some in
+// each batch.
+func TestNewLogsAreMadeInTurn(t *testing.T) {
+	w := newWorld(t, vfs.NewMem(), metatest.New())
+	w.begin("a")
+	w.create("many", makeAtOnce+1)
+	w.apply(&w.Delta)
+	w.create("first", 1)
+	w.apply(&w.Delta)
+	for n := range 4 {
+		w.create(fmt.Sprint("later", n), makeAtOnce)
+		w.apply(&w.Delta)
+		batch := w.m.Next(w.Img, false)
+		w.m.Make(t.Context(), batch)
+		w.finish(batch)
+		switch n {
+		case 0:
+			w.partition("first", 0)
+			w.partition("many", 0)
+		case 3:
+			w.partition("many", makeAtOnce)
+		}
+	}
+}
+
+// Of many, those come first that this broker is to lead.
+func TestPreferredLeadersAreMadeFirst(t *testing.T) {
+	w := newWorld(t, vfs.NewMem(), metatest.New())
+	w.begin("a")
+	w.Register(2, "")
+	b, _ := w.Img.Broker(self)
+	var manual []plan.ManualAssignment
+	for n := range int32(2 * makeAtOnce) {
+		nodes := []kafka.NodeID{2, self}
+		if n%2 == 1 {
+			nodes = []kafka.NodeID{self, 2}
+		}
+		manual = append(manual, plan.ManualAssignment{Partition: n, Replicas: nodes})
+	}
+	m, err := plan.CreateTopic(w.Img, plan.NewTopic{
+		Name: "t", ID: w.NextID(), Partitions: -1, Factor: -1, Manual: manual, Creator: plan.Creator{Node: self, BrokerEpoch: b.Epoch, Token: w.NextID()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Make(m, m.Steps()); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(&w.Delta)
+	for i, k := range w.m.Next(w.Img, false) {
+		if k.tp.Partition != int32(2*i+1) {
+			t.Fatalf("number %d is partition %d", i, k.tp.Partition)
+		}
 	}
 }
 
@@ -171,6 +228,22 @@ func TestManyNewLogsOnBadDisk(t *testing.T) {
 	told := strings.Count(said.String(), "\n")
 	w.create("few", 2)
 	w.apply(&w.Delta)
+	var batches [][]*Making
+	seen := map[kafka.TopicPartition]bool{}
+	for range 4 { // the fourth finds nothing: all are begun
+		batch := w.m.Next(w.Img, true)
+		for _, k := range batch {
+			if seen[k.tp] {
+				t.Errorf("%v is made twice", k.tp)
+			}
+			seen[k.tp] = true
+		}
+		batches = append(batches, batch)
+	}
+	for _, batch := range batches {
+		w.m.Make(t.Context(), batch)
+		w.finish(batch)
+	}
 	w.makeAll(true)
 	if n := w.leading(); n != 2 || w.m.Unmade() != 3*makeAtOnce {
 		t.Errorf("%d lead, %d are not made", n, w.m.Unmade())

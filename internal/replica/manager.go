@@ -52,10 +52,11 @@ type Manager struct {
 	Entered func(*Partition)
 
 	// Of the goroutine whose turn it is: what is to be tried again; what is to be
-	// made in the background, in order, and all of it that is not made yet.
-	unmade map[kafka.TopicPartition]bool
-	queue  []kafka.TopicPartition
-	waits  map[kafka.TopicPartition]bool
+	// made in the background, in order, that of small changes apart, and all of it
+	// that is not made yet.
+	unmade    map[kafka.TopicPartition]bool
+	few, many []kafka.TopicPartition
+	waits     map[kafka.TopicPartition]bool
 }
 
 // NewManager makes a manager without partitions.
