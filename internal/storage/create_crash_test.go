@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -89,4 +90,73 @@ func createCrash(t *testing.T, opts vfs.CrashOptions, at int, seed uint64) (done
 	}
 	b.close()
 	return done
+}
+
+// A log that is made while its indexes find no room is there after a power loss all the same.
+func TestCreateWithoutRoomForIndexes(t *testing.T) {
+	full := errors.Join(errors.New("no room"), vfs.ErrNoSpace)
+	mem := vfs.NewMem()
+	b := openBox(t, vfs.Faulty(mem, func(op vfs.Op) error {
+		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, "index") {
+			return full
+		}
+		return nil
+	}), managerConfig("/d"), false)
+	b.log(testConfig())
+	power := mem.CrashClone(rand.New(rand.NewPCG(1, 1)), vfs.CrashOptions{})
+	b.crash()
+	b = openBox(t, power, managerConfig("/d"), false)
+	if l, ok := b.m.Get(testTP); !ok || l.TopicID() != testID {
+		t.Error("the log is gone")
+	}
+	b.crash()
+}
+
+// What a kill left of a new log is taken over by the next start, and named in the
+// metadata: a power loss after it must not take it, though the disk was full then.
+func TestHalfMadeLogOnFullDisk(t *testing.T) {
+	full := errors.Join(errors.New("no room"), vfs.ErrNoSpace)
+	there := 0
+	for at := 0; ; at++ {
+		mem, rng := vfs.NewMem(), rand.New(rand.NewPCG(1, uint64(at)))
+		var killed *vfs.Mem
+		n := -1
+		b := openBox(t, vfs.Wrap(mem, vfs.Hooks{Before: func(op vfs.Op) error {
+			if !op.Kind.Changes() || n < 0 {
+				return nil
+			}
+			if n++; n == at+1 {
+				killed = mem.CrashClone(rng, vfs.ProcessKill)
+			}
+			return nil
+		}}), managerConfig("/d"), false)
+		n = 0
+		b.log(testConfig())
+		n = -1
+		b.close()
+		if killed == nil {
+			break
+		}
+		b = openBox(t, vfs.Faulty(killed, func(op vfs.Op) error {
+			if op.Kind == vfs.OpCreate && !strings.HasSuffix(op.Name, ".log") {
+				return full
+			}
+			return nil
+		}), managerConfig("/d"), false)
+		if l, ok := b.m.Get(testTP); !ok || l.TopicID() != testID {
+			b.crash()
+			continue
+		}
+		there++
+		lost := killed.CrashClone(rng, vfs.CrashOptions{})
+		b.crash()
+		b = openBox(t, lost, managerConfig("/d"), false)
+		if _, ok := b.m.Get(testTP); !ok {
+			t.Errorf("killed before change %d, started on a full disk, then without power: the log is gone", at)
+		}
+		b.crash()
+	}
+	if there == 0 {
+		t.Error("no kill left a log")
+	}
 }

@@ -73,7 +73,8 @@
 //	            | remove barnabas.unsynced | recovery points, log starts, high watermarks
 //	            | .kafka_cleanshutdown
 //
-//	start       open or recover the logs | store recovery points
+//	start       open or recover the logs | store recovery points (also on a full
+//	            disk: D, for what a kill left of a new log is taken over)
 //	            | remove .kafka_cleanshutdown, D | the first write
 //
 //	new log     mkdir | partition.metadata (.tmp, sync, rename) | create .log

@@ -224,6 +224,11 @@ func (d *logDir) open(ctx context.Context) error {
 		}
 		d.logger.Warn("log directory is full: it is read only until its checkpoints can be written", "dir", d.path, "err", err)
 		d.unstored.Store(true)
+		// Logs that a kill left half made are here, perhaps without a durable name, and
+		// will be named in the metadata. This takes no room; else the checkpoints do it.
+		if err := d.m.fs.SyncDir(d.path); err != nil {
+			return err
+		}
 	}
 	d.points, d.starts, d.marks = nil, nil, nil
 	return d.removeClean()
