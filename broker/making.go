@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/barnabas-mq/barnabas/internal/kafka"
+	"github.com/barnabas-mq/barnabas/internal/meta/kv"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 )
@@ -98,7 +98,7 @@ func (w *wishes) make(ctx context.Context, m *plan.Making, id kafka.TopicID) err
 
 // carryOut gives the revision at which all is made.
 func (w *wishes) carryOut(ctx context.Context, m *plan.Making) (rev int64, err error) {
-	res, err := txn(ctx, w.store, m.First)
+	res, again, err := w.sent(ctx, m.First)
 	if errors.Is(err, metastore.ErrLeaseGone) {
 		return 0, errNotJoined
 	}
@@ -107,6 +107,9 @@ func (w *wishes) carryOut(ctx context.Context, m *plan.Making) (rev int64, err e
 	}
 	pending := res.Rev
 	if !res.Succeeded {
+		if again && m.Added(res) {
+			return res.Rev, nil
+		}
 		done, at, err := m.Outcome(res)
 		if done || err != nil {
 			return res.Rev, err
@@ -115,7 +118,7 @@ func (w *wishes) carryOut(ctx context.Context, m *plan.Making) (rev int64, err e
 	}
 	rev, err = w.steps(ctx, m, pending)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, metastore.ErrStopped) {
-		w.abandon(m, pending)
+		w.abandon(ctx, m, pending)
 	}
 	return rev, err
 }
@@ -142,23 +145,32 @@ func (w *wishes) steps(ctx context.Context, m *plan.Making, pending int64) (rev 
 }
 
 func (w *wishes) step(ctx context.Context, m *plan.Making, n int, pending int64) (rev int64, err error) {
-	res, err := txn(ctx, w.store, m.Step(n, pending))
-	if err == nil && !res.Succeeded {
-		_, err = m.StepOutcome(n, res)
+	res, again, err := w.sent(ctx, m.Step(n, pending))
+	if err == nil && !res.Succeeded && !(again && m.Added(res)) {
+		_, err = m.StepOutcome(res)
 	}
 	return res.Rev, err
 }
 
+// sent carries a transaction out; again says that it was sent more than once.
+func (w *wishes) sent(ctx context.Context, t kv.Txn) (res kv.TxnResult, again bool, err error) {
+	sent := 0
+	res, err = retried(ctx, func() (kv.TxnResult, error) {
+		sent++
+		return w.store.Txn(ctx, t)
+	})
+	return res, sent > 1, err
+}
+
 // abandon undoes a creation that cannot go on, and waits until the image shows
-// it, for it may be planned anew; what it cannot undo the controller collects.
-func (w *wishes) abandon(m *plan.Making, pending int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	res, err := w.store.Txn(ctx, m.Abandon(pending))
+// it, for it may be planned anew. When the broker stops before that, its next
+// start or another controller collects it.
+func (w *wishes) abandon(ctx context.Context, m *plan.Making, pending int64) {
+	res, err := txn(ctx, w.store, m.Abandon(pending))
 	if err == nil {
 		err = w.keeper.Await(ctx, res.Rev)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		w.log.Warn("leftovers of a topic's creation are for the controller", "err", err)
 	}
 }

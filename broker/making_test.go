@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/barnabas-mq/barnabas/internal/api"
 	"github.com/barnabas-mq/barnabas/internal/meta"
+	"github.com/barnabas-mq/barnabas/internal/meta/kv"
 	"github.com/barnabas-mq/barnabas/internal/meta/plan"
 	"github.com/barnabas-mq/barnabas/internal/metastore"
 	"github.com/barnabas-mq/barnabas/internal/vfs"
@@ -169,6 +171,66 @@ func TestRegistrationChangesWhileMaking(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.whole("whole", 2*manyPartitions)
+}
+
+// A creation that was given up while the metadata store is away is given up when it
+// is back: its pending key would keep others from adding partitions.
+func TestAbandonedWhileTheStoreIsAway(t *testing.T) {
+	mem := metastore.NewMem()
+	r := startRig(t, mem, vfs.NewMem(), "a")
+	if _, err := r.create(t.Context(), "more", 2); err != nil {
+		t.Fatal(err)
+	}
+	var steps, refused atomic.Int32
+	r.store.OnTxn(func(tx metastore.Txn) metastore.Fault {
+		if len(tx.Then) <= 2 && len(tx.If) == 1 && strings.Contains(tx.If[0].Key, "/pending/") && refused.Add(1) < 3 {
+			return metastore.Fault{Kind: metastore.Refused}
+		}
+		if len(tx.Then) > 50 && steps.Add(1) == 2 {
+			img := r.keeper.Image()
+			change, err := plan.SetCordoned(img, rigNode, r.keeper.Epoch(img), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			if _, err := mem.Txn(t.Context(), change); err != nil {
+				t.Error(err)
+			}
+		}
+		return metastore.Fault{}
+	})
+	if err := r.wishes.AddPartitions(t.Context(), api.MorePartitions{Topic: "more", Count: manyPartitions}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.whole("more", manyPartitions)
+	if refused.Load() < 3 {
+		t.Errorf("given up %d times", refused.Load())
+	}
+}
+
+// Partitions that were added, but for the last answer, were added.
+func TestAddedWithoutAnAnswer(t *testing.T) {
+	for _, count := range []int32{5, manyPartitions} {
+		r := startRig(t, metastore.NewMem(), vfs.NewMem(), "a")
+		if _, err := r.create(t.Context(), "more", 2); err != nil {
+			t.Fatal(err)
+		}
+		var last atomic.Int32
+		r.store.OnTxn(func(tx metastore.Txn) metastore.Fault {
+			if slices.ContainsFunc(tx.Then, func(op kv.Op) bool { return strings.HasSuffix(op.Key, "/topics/more") }) && last.Add(1) == 1 {
+				return metastore.Fault{Kind: metastore.LostAnswer}
+			}
+			return metastore.Fault{}
+		})
+		if err := r.wishes.AddPartitions(t.Context(), api.MorePartitions{Topic: "more", Count: count}, false); err != nil {
+			t.Errorf("%d partitions, all of which were made: %v", count, err)
+		}
+		r.whole("more", int(count))
+		err := r.wishes.AddPartitions(t.Context(), api.MorePartitions{Topic: "more", Count: count}, false)
+		if !errors.Is(err, kerr.InvalidPartitions) {
+			t.Errorf("once more: %v", err)
+		}
+		r.stop()
+	}
 }
 
 // The image goes on while the logs of a topic of many partitions are made: a

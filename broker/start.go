@@ -319,6 +319,9 @@ func (b *Broker) readiness() error {
 		if s.Leader != b.node.NodeID {
 			continue // another leads it, or nobody can: its log is lost
 		}
+		if self, _ := s.Replica(b.node.NodeID); self.Dir == kafka.DirUnassigned {
+			continue // new: its log is being made, and nobody has records in it
+		}
 		t, _, _ := img.Partition(s.ID())
 		part, ok := p.replicas.Get(kafka.TopicPartition{Topic: t.Name, Partition: s.Partition})
 		if !ok {

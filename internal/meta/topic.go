@@ -55,14 +55,14 @@ func decodeTopic(name string, e kv.KV) (*record, error) {
 	return &record{name: name, id: v.ID, count: v.Partitions, at: stampOf(e), extra: x}, nil
 }
 
-// TopicIDOf reads the topic id from a topic key as a transaction's answer
-// holds it.
-func TopicIDOf(e kv.KV) (kafka.TopicID, error) {
+// TopicOf reads a topic's id and its number of partitions from a topic key as a
+// transaction's answer holds it.
+func TopicOf(e kv.KV) (id kafka.TopicID, count int32, err error) {
 	r, err := decodeTopic("", e)
 	if err != nil {
-		return kafka.TopicID{}, &ValueError{Key: e.Key, ModRev: e.ModRev, Err: err}
+		return kafka.TopicID{}, 0, &ValueError{Key: e.Key, ModRev: e.ModRev, Err: err}
 	}
-	return r.id, nil
+	return r.id, r.count, nil
 }
 
 // Pending says that somebody is making partitions of a topic, in more than one

@@ -262,19 +262,39 @@ func (m *Making) Abandon(pendingRev int64) kv.Txn {
 	return t
 }
 
-// StepOutcome reads the answer of Step n that did not succeed, and was sent
+// StepOutcome reads the answer of a Step that did not succeed, and was sent
 // perhaps more than once: without an error it was applied before. done says that
 // all is made.
-func (m *Making) StepOutcome(n int, res kv.TxnResult) (done bool, err error) {
+func (m *Making) StepOutcome(res kv.TxnResult) (done bool, err error) {
 	done, pendingRev, err := m.Outcome(res)
 	if done || err != nil {
 		return done, err
 	}
-	const state = 3 // what the step reads beside what all read
-	if n < len(m.rest)-1 && len(res.Gets) > state && len(res.Gets[state]) == 1 && res.Gets[state][0].ModRev > pendingRev {
+	if state, ok := one(res, 3); ok && state.ModRev > pendingRev { // all steps but the last read one of theirs
 		return false, nil
 	}
 	return false, ErrStale // what it assumed is outrun: a leader registered anew, say
+}
+
+// Added says of the last transaction of partitions that are added, one that was
+// sent more than once and did not succeed, that it had been applied before: the
+// topic has as many partitions as were wished. It may have them from another
+// creation; who was answered nothing need not know.
+func (m *Making) Added(res kv.TxnResult) bool {
+	e, ok := one(res, 0)
+	if !ok || m.before == 0 {
+		return false
+	}
+	id, count, err := meta.TopicOf(e)
+	return err == nil && id == m.topic.ID && count >= m.count()
+}
+
+// one is the entry that read n of a transaction found.
+func one(res kv.TxnResult, n int) (kv.KV, bool) {
+	if n < len(res.Gets) && len(res.Gets[n]) == 1 {
+		return res.Gets[n][0], true
+	}
+	return kv.KV{}, false
 }
 
 // Outcome reads the answer of First that did not succeed. That
@@ -282,14 +302,9 @@ func (m *Making) StepOutcome(n int, res kv.TxnResult) (done bool, err error) {
 // answer was lost: done says that all is made, and a pendingRev above 0 that
 // First is. Otherwise the error is a refusal, or ErrStale.
 func (m *Making) Outcome(res kv.TxnResult) (done bool, pendingRev int64, err error) {
-	got := func(n int) (kv.KV, bool) {
-		if n < len(res.Gets) && len(res.Gets[n]) == 1 {
-			return res.Gets[n][0], true
-		}
-		return kv.KV{}, false
-	}
+	got := func(n int) (kv.KV, bool) { return one(res, n) }
 	if e, ok := got(0); ok && m.before == 0 {
-		id, err := meta.TopicIDOf(e)
+		id, _, err := meta.TopicOf(e)
 		switch {
 		case err != nil:
 			return false, 0, err
