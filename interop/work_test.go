@@ -79,8 +79,25 @@ func (w *work) goesOn(since int64) (last string) {
 		select {
 		case <-tick.C:
 		case <-timeout:
+			w.tell()
 			t.Fatalf("%v after the fault not all clients work: %s", longestWait, last)
 		}
+	}
+}
+
+// tell shows where clients are that get nothing done, as far as they can say.
+func (w *work) tell() {
+	for i, n := range w.h.names {
+		if n != "python" {
+			continue
+		}
+		p := w.h.programs[i]
+		if err := p.cmd.Process.Signal(unix.SIGUSR1); err != nil {
+			w.h.t.Logf("%s: %v", n, err)
+			continue
+		}
+		pause(2 * time.Second)
+		w.h.t.Logf("%s tells:\n%s", n, p.log.last(150))
 	}
 }
 

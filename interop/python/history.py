@@ -3,9 +3,16 @@ internal/check, as java/History.java does: until standard input ends, whatever
 errors there are.
 
 Arguments: bootstrap topic partitions client observer file
+
+SIGUSR1 has it say where its threads are, and what its member last said of its
+group.
 """
 
+import collections
+import faulthandler
 import json
+import logging
+import signal
 import sys
 import threading
 import time
@@ -60,9 +67,26 @@ def send(producer, seq):
         answered(e, None)
 
 
-def consumer(role):
+said = collections.deque(maxlen=80)  # of the member's group
+
+
+class Kept(logging.Handler):
+    def emit(self, record):
+        if not record.getMessage().startswith(("DUMP", "ASSIGNDONE")):  # of each commit
+            said.append(f"{time.strftime('%H:%M:%S')} {record.getMessage()}")
+
+
+def tell(signum, frame):
+    faulthandler.dump_traceback(all_threads=True)
+    print("\n".join(said), file=sys.stderr, flush=True)
+
+
+signal.signal(signal.SIGUSR1, tell)
+
+
+def consumer(role, **more):
     return Consumer({**COMMON, "client.id": CLIENT + role, "group.id": CLIENT + "-group", "auto.offset.reset": "earliest",
-                     "enable.auto.commit": False, "session.timeout.ms": 10000})
+                     "enable.auto.commit": False, "session.timeout.ms": 10000, **more})
 
 
 def took(role, batch):
@@ -82,7 +106,9 @@ def took(role, batch):
 
 
 def member():
-    c = consumer("-member")
+    log = logging.Logger("member")
+    log.addHandler(Kept())
+    c = consumer("-member", debug="cgrp", log_level=7, logger=log)
     c.subscribe([TOPIC])
     while not ending.is_set():
         ends = took("-member", c.consume(500, 0.1))
